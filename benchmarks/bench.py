@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Measures `berth` beside gpustat, nvitop and nvtop on simulated machines, and above /bin/true; prints rows
+`name, berth, anchor, ratio` (ratio = berth / anchor; below 1 is better). Medians of starts that take turns.
+
+usage: bench.py [--repeat N] [--only WORD] [--json FILE]      (./dev bench builds first)
+"""
+import argparse
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import measuring
+from measuring import BUILD, ROOT
+
+BERTH = BUILD / "berth"
+PEERS = ROOT / "build/peers/bin"
+LOOK = [  # name, machine, processes, more options of sim, peers too?
+    ("ls 8 GPUs / 200 processes", "dgx-h100-8", 200, [], True),
+    ("ls 16 GPUs / 500 processes", "hgx-h200-16", 500, [], True),
+    ("ls 8 GPUs / 0 processes", "dgx-h100-8", 0, [], True),
+]
+HUNG = ("ls 8 GPUs, one hung", "dgx-h100-8", 200, ["--fault", "hung:3"])
+
+
+def peers() -> dict:
+    found = {}
+    for name, command in (("gpustat", ["gpustat"]), ("nvitop", ["nvitop", "-1"]), ("nvtop", ["nvtop", "-s"])):
+        program = PEERS / command[0]
+        where = program if program.exists() else shutil.which(command[0])
+        if where:
+            found[name] = [where, *command[1:]]
+    return found
+
+
+def simulated(machine, processes, options, inner):
+    """Runs this script's inner part inside the simulated machine and returns what it measured."""
+    command = [BERTH, "sim", "--machine", machine, "--processes", str(processes), "--at", "60", *options, "--",
+               sys.executable, os.path.abspath(__file__), "--inside", json.dumps(inner)]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(map(str, command[:8]))} … ended with {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def inside(inner):
+    commands = {name: list(command) for name, command in inner["commands"].items()}
+    print(json.dumps(measuring.side_by_side(commands, inner["repeat"], inner["seconds"], set(inner["slow"]))))
+
+
+def row(name, berth, anchor_name, anchor, unit="ms"):
+    ratio = None if anchor is None or berth is None else berth / anchor
+    return {"name": name, "berth": berth, "anchor": anchor, "anchor_name": anchor_name, "ratio": ratio, "unit": unit}
+
+
+def show(entry):
+    def number(value):
+        return "-" if value is None else f"{value:.2f} {entry['unit']}"
+    ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.4f}"
+    anchor = number(entry["anchor"]) if entry["anchor"] is not None else "-"
+    print(f"{entry['name']}, {number(entry['berth'])}, {entry['anchor_name']} {anchor}, {ratio}", flush=True)
+
+
+def look_rows(repeat):
+    for name, machine, processes, options, with_peers in LOOK:
+        others = peers() if with_peers else {}
+        commands = {"berth": [str(BERTH), "ls"], "pcie": [str(BERTH), "ls", "--pcie-throughput"]}
+        commands.update({peer: list(map(str, command)) for peer, command in others.items()})
+        inner = {"commands": commands, "repeat": repeat, "seconds": 60, "slow": list(others)}
+        found = simulated(machine, processes, options, inner)
+        for peer in others:
+            if peer in found:
+                yield row(name, found["berth"]["ms"], peer, found[peer]["ms"])
+        if not others:
+            yield row(name, found["berth"]["ms"], "no peer", None)
+        yield row(name + ", peak memory", found["berth"]["peak_kib"] / 1024, "goal", 8.0, "MiB")
+        if found["pcie"]["code"] == 0:
+            yield row(name + ", asked for PCIe throughput", found["pcie"]["ms"], "without", found["berth"]["ms"])
+
+
+def hung_rows(repeat):
+    name, machine, processes, options = HUNG
+    others = peers()
+    commands = {"berth": [str(BERTH), "ls"]}
+    commands.update({peer: list(map(str, command)) for peer, command in others.items()})
+    inner = {"commands": commands, "repeat": max(1, repeat // 20), "seconds": 5, "slow": list(others)}
+    found = simulated(machine, processes, options, inner)
+    for peer in others:
+        blocked = peer not in found or found[peer]["code"] == measuring.BLOCKED
+        yield row(name, found["berth"]["ms"], f"{peer} (blocks; ended after 5 s)" if blocked else peer,
+                  None if blocked else found[peer]["ms"])
+    if not others:
+        yield row(name, found["berth"]["ms"], "goal", 1000.0)
+
+
+def start_rows(repeat):
+    version = measuring.side_by_side({"true": ["/bin/true"], "berth": [BERTH, "--version"]}, repeat * 4)
+    yield row("--version above /bin/true", version["berth"]["ms"] - version["true"]["ms"], "goal", 1.5)
+    run = measuring.side_by_side({"true": ["/bin/true"], "berth": [BERTH, "run", "--", "/bin/true"]}, repeat)
+    if run["berth"]["code"] == 0:
+        yield row("run -- true above true", run["berth"]["ms"] - run["true"]["ms"], "goal", 15.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=100)
+    parser.add_argument("--only", default="", help="the part to measure: look, hung or start")
+    parser.add_argument("--json", help="also write the rows to this file")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        inside(json.loads(arguments.inside))
+        return 0
+    version = subprocess.run([BERTH, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    print(f"# {datetime.date.today()}, {version}, {measuring.machine()}\n# name, berth, anchor, ratio")
+    rows = []
+    for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows)):
+        if arguments.only in ("", part):
+            for entry in measure(arguments.repeat):
+                rows.append(entry)
+                show(entry)
+    if arguments.json:
+        document = {"schema": 1, "date": str(datetime.date.today()), "berth": version, "machine": measuring.machine(),
+                    "rows": rows}
+        with open(arguments.json, "w") as out:
+            json.dump(document, out, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

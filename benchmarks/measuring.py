@@ -1,0 +1,49 @@
+"""Measures commands side by side: one start of each in turn, many times, so that a busy moment hits all alike."""
+import os
+import pathlib
+import statistics
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/release"
+LAUNCH = BUILD / "bench_launch"
+BLOCKED = 137  # killed at the limit
+
+
+def once(command, seconds=60, env=None):
+    """(milliseconds to the last byte, peak KiB, exit code) of one start."""
+    environment = dict(os.environ if env is None else env, LAUNCH_SECONDS=str(seconds))
+    done = subprocess.run([LAUNCH, *map(str, command)], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        return None
+    nanoseconds, kilobytes, code = map(int, done.stdout.split())
+    return nanoseconds / 1e6, kilobytes, code
+
+
+def side_by_side(commands: dict, repeat: int, seconds=60, slow=()):
+    """{name: {"ms", "spread_ms", "peak_kib", "code", "runs"}}: medians and the middle half's width. The slow ones run a tenth as often."""
+    runs = {name: [] for name in commands}
+    for turn in range(repeat):
+        for name, command in commands.items():
+            if name in slow and turn % 10:
+                continue
+            result = once(command, seconds)
+            if result:
+                runs[name].append(result)
+    return {name: summary(rows) for name, rows in runs.items() if rows}
+
+
+def summary(rows):
+    times = sorted(row[0] for row in rows)
+    quarter = len(times) // 4
+    return {"ms": statistics.median(times), "spread_ms": times[-1 - quarter] - times[quarter],
+            "peak_kib": max(row[1] for row in rows), "code": rows[-1][2], "runs": len(rows)}
+
+
+def machine() -> str:
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{model}, {len(os.sched_getaffinity(0))} cores usable, Linux {os.uname().release}"

@@ -1,0 +1,36 @@
+# The one place where compiler and linker settings live. Every target of ours links berth_options.
+add_library(berth_options INTERFACE)
+target_compile_features(berth_options INTERFACE cxx_std_20)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+find_program(BERTH_CCACHE ccache)
+if(BERTH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${BERTH_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${BERTH_CCACHE}")
+endif()
+
+target_compile_options(berth_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>
+  # g++ 12 warns falsely about std::string at -O2 (GCC bug 105329) and, at -O3, about temporaries in a
+  # braced list that is looped over.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>
+  $<$<BOOL:${BERTH_WERROR}>:-Werror>
+  # One section a function, so that what is not called is not shipped.
+  -ffunction-sections -fdata-sections)
+target_link_options(berth_options INTERFACE -Wl,--gc-sections -Wl,--as-needed)
+
+if(BERTH_SANITIZE)
+  target_compile_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_link_options(berth_options INTERFACE -fsanitize=${BERTH_SANITIZE})
+else()
+  target_compile_definitions(berth_options INTERFACE
+    $<$<CONFIG:Release>:_FORTIFY_SOURCE=2> $<$<CONFIG:Release>:_GLIBCXX_ASSERTIONS>)
+  target_compile_options(berth_options INTERFACE $<$<CONFIG:Release>:-fstack-clash-protection>)
+  target_link_options(berth_options INTERFACE -Wl,-z,relro,-z,now)
+endif()

@@ -1,0 +1,35 @@
+# What is installed beside the program, made by the program itself from its verb table, and the packages (cpack).
+set(pages "${PROJECT_BINARY_DIR}/pages")
+set(page_files "${pages}/berth.1.gz" "${pages}/berth.bash" "${pages}/_berth" "${pages}/berth.fish")
+add_custom_command(OUTPUT ${page_files}
+  COMMAND "${PROJECT_SOURCE_DIR}/scripts/make_pages.sh" $<TARGET_FILE:berth> "${pages}"
+  DEPENDS berth scripts/make_pages.sh VERBATIM
+  COMMENT "Making man page and completions")
+add_custom_target(berth_pages ALL DEPENDS ${page_files})
+
+install(FILES "${pages}/berth.1.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES "${pages}/berth.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME berth)
+install(FILES "${pages}/berth.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+# Debian's zsh reads packages' completions and local ones in folders of different names.
+install(CODE "set(zsh_folder site-functions)
+if(CMAKE_INSTALL_PREFIX MATCHES \"(^|/)usr$\" AND EXISTS /etc/debian_version)
+  set(zsh_folder vendor-completions)
+endif()
+file(INSTALL \"${pages}/_berth\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder}\")")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/README.zh-CN.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_PACKAGE_NAME berth)
+set(CPACK_PACKAGE_CONTACT "The Berth authors <berth@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "Finds the GPUs of a machine, shows who uses them, runs jobs on free ones with the right
+environment, and plays machines that are not there. Needs no GPU, no driver and nothing but glibc.")
+set(CPACK_PACKAGE_DIRECTORY "${PROJECT_SOURCE_DIR}/build/package")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)

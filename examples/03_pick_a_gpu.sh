@@ -1,0 +1,8 @@
+#!/bin/sh
+# Pick a GPU on a simulated machine: 4 cards, 3 in use. No GPU is needed to try what Berth would do with some.
+set -eu
+berth sim --machine lab-4x3090 --processes 3 -- sh -c '
+  berth ls
+  eval "$(berth env --gpus 1)"
+  echo "this job sees GPU $CUDA_VISIBLE_DEVICES"
+'

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Give this very shell, and all it starts, the environment of a job: here one on the CPU.
+set -eu
+eval "$(berth env --cpu)"
+echo "GPUs: $CUDA_VISIBLE_DEVICES   threads: $OMP_NUM_THREADS"
+python3 -c 'import os; print("Python sees the same:", os.environ["CUDA_VISIBLE_DEVICES"], os.environ["OMP_NUM_THREADS"])'

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Holds the includes to the rooms table of docs/architecture.md: a file sees only the rooms its own may use. Heavy
+third-party headers stay in source files, so that they cost only the files that name them."""
+import re
+
+import checking
+
+ROW = re.compile(r"^\|\s*(\d)\s*\|\s*`([\w/]+)`[^|]*\|[^|]*\|([^|]*)\|\s*$", re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+HEAVY = ("CLI/", "nlohmann/", "toml++/", "sqlite3")
+
+
+def allowed_rooms(page: str) -> dict[str, set[str]]:
+    """{room: rooms it may use} from the table; "floors below" and "all below" are every room of a lower floor."""
+    rows = [(int(floor), room, uses) for floor, room, uses in ROW.findall(page)]
+    table = {}
+    for floor, room, uses in rows:
+        rooms = set(re.findall(r"`([\w/]+)`", uses))
+        if "below" in uses:
+            rooms |= {other for low, other, _ in rows if low < floor}
+        table[room] = rooms | {room}
+    return table
+
+
+def room_of(path: str, table) -> str | None:
+    """The room of "vendor/nvml/abi.hpp": the longest name in the table that its folder begins with."""
+    rooms = [room for room in table if path.startswith(room + "/")]
+    return max(rooms, key=len, default=None)
+
+
+def problems_of(path, inner: str, code: str, table):
+    room = room_of(inner, table)
+    if room is None:
+        yield f"{path}: in no room of docs/architecture.md"
+        return
+    for quote, name in INCLUDE.findall(code):
+        if quote == "<":
+            if path.suffix == ".hpp" and name.startswith(HEAVY):
+                yield f"{path}: <{name}> belongs into a source file"
+            continue
+        other = room_of(name, table)
+        if other is None:
+            yield f'{path}: "{name}" is in no room (write the full path from src/)'
+        elif other not in table[room]:
+            yield f'{path}: room {room} may not use {other} ("{name}")'
+
+
+def check(arguments):
+    root = arguments.root
+    table = allowed_rooms((root / "docs/architecture.md").read_text())
+    if "base" not in table or "cli" not in table:
+        yield "docs/architecture.md: the rooms table is not there, or cannot be read"
+    for top, prefix in (("src", ""), ("simulator", "simulator/")):
+        for path in sorted((root / top).rglob("*.[ch]pp")):
+            inner = prefix + str(path.relative_to(root / top))
+            yield from problems_of(path.relative_to(root), inner, path.read_text(), table)
+
+
+def self_test():
+    page = "| 0 | `base` | x | – |\n| 1 | `model` | x | floors below |\n| 6 | `cli` | x | all below |\n"
+    bad = {"docs/architecture.md": page, "src/base/a.hpp": '#include "model/b.hpp"\n#include <CLI/CLI.hpp>\n',
+           "src/model/b.hpp": '#include "base/a.hpp"\n', "src/model/c.cpp": '#include "b.hpp"\n', "src/odd/d.cpp": ""}
+    with checking.tree(bad) as root:
+        found = list(check(type("Arguments", (), {"root": root})))
+    assert len(found) == 4, found
+
+
+if __name__ == "__main__":
+    checking.main(__doc__, check, self_test)

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Every sentence for people is translated: text(), tr(), text_n(), msgid() in the sources and all of the verb table stand
+in po/zh_CN/*.po with the same placeholders; no entry is fuzzy, double with another translation, or used by nobody.
+
+usage: check_messages.py [--root DIR] [--berth PROGRAM] [--missing]     (--missing prints entries to translate)
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import polib
+except ImportError:
+    print("skipped: python3-polib is not installed for this Python")
+    sys.exit(77)
+
+LITERAL = r'(?:"(?:[^"\\\n]|\\.)*"\s*)+'
+CALL = re.compile(r"\b(?:text|tr|msgid)\(\s*(" + LITERAL + r")\s*[,)]")
+CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
+ANY_LITERAL = re.compile(LITERAL)
+COMMENT = re.compile(r"^\s*//.*$", re.M)
+MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # what a machine file says of itself
+PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def value_of(literals: str) -> str:
+    """The string that adjacent C++ literals make."""
+    parts = re.findall(r'"((?:[^"\\\n]|\\.)*)"', literals)
+    return re.sub(r"\\(.)", lambda m: ESCAPES.get(m.group(1), m.group(0)), "".join(parts))
+
+
+def sources(root: pathlib.Path):
+    for folder in ("src", "simulator"):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            if not path.name.endswith("_test.cpp"):
+                yield path
+
+
+def used_messages(root: pathlib.Path) -> tuple[dict, set]:
+    """{msgid: (singular or None, where)} and every string literal there is."""
+    wanted, literals = {}, set()
+    for path in sources(root):
+        code = COMMENT.sub("", path.read_text())
+        where = str(path.relative_to(root))
+        for match in CALL.finditer(code):
+            wanted.setdefault(value_of(match.group(1)), (None, where))
+        for match in CALL_N.finditer(code):
+            wanted.setdefault(value_of(match.group(2)), (value_of(match.group(1)), where))
+        literals.update(value_of(match.group(0)) for match in ANY_LITERAL.finditer(code))
+    for path in sorted((root / "simulator/machines").glob("*.toml")):
+        for match in MACHINE_TEXT.finditer(path.read_text()):
+            wanted.setdefault(match.group(1), (None, str(path.relative_to(root))))
+    return wanted, literals
+
+
+def table_messages(berth: str) -> dict:
+    table = json.loads(subprocess.run([berth, "help", "--json"], check=True, capture_output=True, text=True).stdout)
+    words = [row["meaning"] for row in table["exit_codes"]] + [option["help"] for option in table["common_options"]]
+    for verb in table["verbs"]:
+        words += [verb["summary"]] + [option["help"] for option in verb["options"]]
+        words += [example["says"] for example in verb["examples"]]
+    return {word: (None, "the verb table") for word in words if word}
+
+
+def placeholders(sentence: str) -> collections.Counter:
+    plain = sentence.replace("{{", "").replace("}}", "")
+    found = PLACEHOLDER.findall(plain)
+    # "{0}" and "{}" in order are the same thing to fmt, so that a translation may number what it reorders.
+    return collections.Counter(re.sub(r"^\{\d+", "{", p) for p in found)
+
+
+def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
+    wanted, literals = used_messages(root)
+    if berth:
+        wanted.update(table_messages(berth))
+    problems, known = [], {}
+    for path in sorted((root / "po/zh_CN").glob("*.po")):
+        where = path.relative_to(root)
+        for entry in polib.pofile(str(path)):
+            key = entry.msgid_plural or entry.msgid
+            value = entry.msgstr_plural.get(0, "") if entry.msgid_plural else entry.msgstr
+            at = f"{where}:{entry.linenum}"
+            other = value and known.setdefault(key, value)
+            if entry.fuzzy or entry.obsolete:
+                problems.append(f"{at}: fuzzy or obsolete: {key!r}")
+            elif not value:
+                problems.append(f"{at}: without translation: {key!r}")
+            elif placeholders(key) != placeholders(value):
+                problems.append(f"{at}: other placeholders than {key!r}: {value!r}")
+            elif other != value:
+                problems.append(f"{at}: another translation elsewhere: {key!r}")
+            if key not in wanted and key not in literals:
+                problems.append(f"{at}: used by nobody: {key!r}")
+    missing = [(key, *wanted[key]) for key in wanted if key and key not in known]
+    return problems, missing
+
+
+def self_test() -> None:
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "src").mkdir()
+        (root / "po/zh_CN").mkdir(parents=True)
+        (root / "src/a.cpp").write_text('f(text("one {}", x)); g(tr("two "\n  "halves"));\n')
+        good = 'msgid "one {}"\nmsgstr "一 {}"\n\nmsgid "two halves"\nmsgstr "两半"\n'
+        for entries, expected in ((good, (0, 0)), ("", (0, 2)), (good.replace("一 {}", "一"), (1, 0)),
+                                  (good + '\nmsgid "x"\nmsgstr "y"\n', (1, 0))):
+            (root / "po/zh_CN/a.po").write_text(header + entries)
+            found = tuple(map(len, check(root, None)))
+            assert found == expected, (entries, found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
+    parser.add_argument("--berth")
+    parser.add_argument("--missing", action="store_true")
+    arguments = parser.parse_args()
+    self_test()
+    problems, missing = check(arguments.root, arguments.berth)
+    if arguments.missing:
+        for key, singular, where in missing:
+            entry = polib.POEntry(msgid=singular or key, occurrences=[(where, "")])
+            if singular:
+                entry.msgid_plural, entry.msgstr_plural = key, {0: ""}
+            print(entry)
+        return 0
+    problems += [f"{where}: not in po/zh_CN: {key!r}" for key, _, where in missing]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

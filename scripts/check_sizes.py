@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Holds files and functions to their budget: header 250 lines, source and script 500, function 60."""
+import ast
+import re
+
+import checking
+
+BUDGETS = {".hpp": 250, ".h": 250, ".cpp": 500, ".c": 500, ".py": 500}
+FUNCTION = 60
+FOLDERS = ("src", "simulator", "tests", "scripts", "benchmarks", "fuzz", "examples")
+OPENS = re.compile(r"^(\s*)(?!namespace|struct|class|enum|union|extern|public|private|constexpr std::array|static const)"
+                   r"[^#/\s].*\)[^;=]*\{$|^(\s*)\) .*\{$")
+
+
+def cpp_functions(lines):
+    """(first line, length) of every function, by the indentation that clang-format gives braces: a body that opens at
+    the end of a line closes on the first line that is "}" at the indentation of the function's head."""
+    index = 0
+    while index < len(lines):
+        match = OPENS.match(lines[index])
+        if not match:
+            index += 1
+            continue
+        indent = match.group(1) if match.group(1) is not None else match.group(2)
+        if len(indent) > 2:  # the head went over several lines: it began further out
+            head = index
+            while head > 0 and len(lines[head]) - len(lines[head].lstrip()) > 2:
+                head -= 1
+            indent = lines[head][:len(lines[head]) - len(lines[head].lstrip())]
+        end = next((i for i in range(index + 1, len(lines)) if lines[i].startswith(indent + "}")), index)
+        yield index + 1, end - index + 1
+        index = end + 1
+
+
+def python_functions(code):
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno - node.lineno + 1
+
+
+def check(arguments):
+    root = arguments.root
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            budget = BUDGETS.get(path.suffix)
+            if not budget or not path.is_file():
+                continue
+            code = path.read_text()
+            lines = code.splitlines()
+            name = path.relative_to(root)
+            if len(lines) > budget:
+                yield f"{name}: {len(lines)} lines, budget {budget}"
+            functions = python_functions(code) if path.suffix == ".py" else cpp_functions(lines)
+            for line, length in functions:
+                if length > FUNCTION:
+                    yield f"{name}:{line}: a function of {length} lines, budget {FUNCTION}"
+
+
+def self_test():
+    long_cpp = "int f(int a,\n      int b) {\n" + "  a();\n" * 60 + "}\n\nvoid g() {\n  h();\n}\n"
+    long_py = "def f():\n" + "    g()\n" * 60
+    with checking.tree({"src/a.cpp": long_cpp, "scripts/b.py": long_py, "src/c.hpp": "\n" * 251}) as root:
+        found = list(check(type("Arguments", (), {"root": root})))
+    assert len(found) == 3, found
+
+
+if __name__ == "__main__":
+    checking.main(__doc__, check, self_test)

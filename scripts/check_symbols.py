@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""`berth` needs glibc alone; the simulated libnvidia-ml.so.1 needs glibc alone and exports exactly the functions that
+the driver's does (data/nvml_functions.txt), so that neither drags or hides anything in a program that loads it."""
+import re
+import shutil
+import subprocess
+
+import checking
+
+GLIBC = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\.1|ld-linux-.*\.so\.[12])$")
+
+
+def output(*command) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def needed(binary) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", "-W", str(binary)))
+
+
+def exported(library) -> set[str]:
+    rows = output("nm", "-D", "--defined-only", str(library)).splitlines()
+    return {row.split()[-1].split("@")[0] for row in rows if row.split()[-2] in "TWVDBRi"}
+
+
+def names_in(path) -> set[str]:
+    return {line.split()[0] for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")}
+
+
+def foreign_libraries(binary):
+    for library in needed(binary):
+        if not GLIBC.match(library):
+            yield f"{binary} needs {library}: only glibc may be needed"
+
+
+def check(arguments):
+    for binary in filter(None, [arguments.berth, arguments.simulator]):
+        yield from foreign_libraries(binary)
+    if arguments.simulator:
+        here, there = exported(arguments.simulator), names_in(arguments.functions)
+        for name in sorted(there - here):
+            yield f"{arguments.simulator} does not export {name}"
+        for name in sorted(here - there):
+            yield f"{arguments.simulator} exports {name}, which the driver's library does not"
+
+
+def self_test():
+    assert not GLIBC.match("libstdc++.so.6") and GLIBC.match("ld-linux-x86-64.so.2")
+    assert any("libc.so.6" in library for library in needed(shutil.which("ls"))), "needed() sees nothing"
+    with checking.tree({"a.c": "int visible(void) { return 1; }\n"}) as root:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", root / "a.so", root / "a.c", "-lm", "-Wl,--no-as-needed",
+                        "-lstdc++"], check=True, cwd=root)
+        assert list(foreign_libraries(root / "a.so")), "a foreign library passed"
+        assert exported(root / "a.so") == {"visible"}
+
+
+if __name__ == "__main__":
+    for tool in ("readelf", "nm", "cc"):
+        if shutil.which(tool) is None:
+            checking.skip(f"{tool} is not installed")
+    checking.main(__doc__, check, self_test,
+                  [("--simulator", {}), ("--functions", {"type": checking.pathlib.Path})])

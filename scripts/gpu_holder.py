@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Holds some MiB of GPU memory until it is ended, through the CUDA driver alone (no framework): gpu_holder.py MIB.
+Says "ready" when it does, else why it cannot."""
+import ctypes
+import sys
+import time
+
+
+def call(library, name, *arguments):
+    code = getattr(library, name)(*arguments)
+    if code != 0:
+        print(f"{name} answered {code}", flush=True)
+        sys.exit(1)
+
+
+def main() -> None:
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as problem:
+        print(f"no CUDA driver: {problem}", flush=True)
+        sys.exit(1)
+    device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+    call(cuda, "cuInit", 0)
+    call(cuda, "cuDeviceGet", ctypes.byref(device), 0)
+    call(cuda, "cuCtxCreate_v2", ctypes.byref(context), 0, device)
+    size = int(sys.argv[1]) << 20
+    call(cuda, "cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(size))
+    call(cuda, "cuMemsetD8_v2", memory, ctypes.c_ubyte(1), ctypes.c_size_t(size))
+    call(cuda, "cuCtxSynchronize")
+    print("ready", flush=True)
+    time.sleep(300)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+# Sourced by ./dev. need GROUP...: makes sure that the Debian packages of the groups are there, and
+# installs what is missing, saying what and why. apt's own settings (mirrors, proxies) hold: no host is named here.
+
+packages_for() {
+  case $1 in
+    build) echo g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev \
+      python3 python3-polib ;;
+    test) echo doctest-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv ocl-icd-libopencl1 \
+      pocl-opencl-icd python3-torch python3-sklearn ;;
+    torch) echo python3-torch ;;
+    digits) echo python3-sklearn ;;
+    package) echo dpkg-dev file git ;;
+    bench) echo python3-venv ;;
+    lint) echo clang-tidy-14 clang-format-14 shellcheck ;;
+  esac
+}
+
+why() {
+  case $1 in
+    build) echo "to build Berth: compiler, CMake, Ninja, header-only libraries, message catalogues" ;;
+    test) echo "to test it: doctest, sanitizers and libFuzzer (clang), OpenCL on the CPU, PyTorch for the examples" ;;
+    torch) echo "to train the demo's network: this Python has no PyTorch" ;;
+    digits) echo "for the handwritten digits that the demo learns" ;;
+    package) echo "to make the packages" ;;
+    bench) echo "to measure beside gpustat and nvitop, which get a Python environment of their own" ;;
+    lint) echo "to look for faults that compilers do not report" ;;
+  esac
+}
+
+missing_of() {
+  local package
+  for package in $(packages_for "$1"); do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+  done
+}
+
+need() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "note: no apt here, so nothing is installed; CONTRIBUTING.md lists what the build needs" >&2
+    return 0
+  fi
+  local group missing all=()
+  for group in "$@"; do
+    missing=$(missing_of "$group")
+    [ -n "$missing" ] || continue
+    echo "missing, $(why "$group"):"
+    echo "$missing" | sed 's/^/  /'
+    mapfile -t -O "${#all[@]}" all <<<"$missing"
+  done
+  [ ${#all[@]} -eq 0 ] || install "${all[@]}"
+}
+
+install() {
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      printf 'error: packages are missing, and there is neither root nor sudo to install them\n\n' >&2
+      printf 'hint: as root: apt-get update && apt-get install %s\n' "$*" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
+  echo "installing with apt: $*"
+  # The lists are fetched only where they are missing or too old to serve.
+  if ! apt-cache show "$@" >/dev/null 2>&1 || ! "${apt[@]}" install -y --no-install-recommends "$@"; then
+    if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; }; then
+      printf 'error: apt could not install them\n\nhint: as root: apt-get update && apt-get install %s\n' "$*" >&2
+      exit 1
+    fi
+  fi
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The tools that Berth is compared with, in a Python environment of their own: build/peers. Without a package index the
+# tests and rows that need them are skipped and say so. pip's own settings (index, proxy) hold.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+peers=build/peers
+if [ -x "$peers/bin/gpustat" ] && [ -x "$peers/bin/nvitop" ]; then exit 0; fi
+mkdir -p build
+echo "getting gpustat and nvitop into $peers, to compare with them"
+if ! { /usr/bin/python3 -m venv "$peers" && "$peers/bin/pip" install --quiet -r tests/peers/requirements.txt; }; then
+  echo "note: they could not be got; what needs them is skipped" >&2
+  rm -rf "$peers"
+fi

@@ -1,0 +1,265 @@
+#include "simulator/nvml_core.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace berth::simulator {
+namespace {
+
+constinit wire::View g_view;
+constinit nvmlDevice_st g_devices[wire::kMaxDevices] = {};
+constinit nvmlDevice_st g_partitions[wire::kMaxPartitions] = {};
+constinit std::uint32_t g_users = 0;  // nvmlInit without nvmlShutdown; written under g_lock
+constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/// A file of BERTH_SIM_DIR in memory; nullptr where there is none of at least `least` bytes.
+void* map_file(const char* name, bool writable, std::size_t least, std::size_t* bytes) {
+  const char* folder = getenv("BERTH_SIM_DIR");
+  char path[4096];
+  if (folder == nullptr || strlen(folder) + strlen(name) + 2 > sizeof(path)) return nullptr;
+  strcpy(path, folder);
+  strcat(path, "/");
+  strcat(path, name);
+  const int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  struct stat status = {};
+  void* where = MAP_FAILED;
+  if (fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(least)) {
+    *bytes = static_cast<std::size_t>(status.st_size);
+    where = mmap(nullptr, *bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  }
+  close(fd);
+  return where == MAP_FAILED ? nullptr : where;
+}
+
+wire::Shared* map_shared(const wire::State& state) {
+  std::size_t bytes = 0;
+  auto* shared = static_cast<wire::Shared*>(map_file("shared", true, sizeof(wire::Shared), &bytes));
+  if (shared == nullptr) return nullptr;
+  const bool fits = shared->magic == wire::kSharedMagic && shared->version == wire::kVersion &&
+                    shared->functions == kFunctions && shared->devices == state.devices &&
+                    shared->processes == state.processes &&
+                    bytes == wire::shared_bytes(kFunctions, state.devices, state.processes);
+  if (fits) return shared;
+  munmap(shared, bytes);
+  return nullptr;
+}
+
+/// Everything a device or process refers to exists.
+bool consistent(const wire::View& view) {
+  const wire::State& state = view.state();
+  for (std::uint32_t i = 0; i < state.devices; ++i) {
+    const wire::Device& d = view.device(i);
+    if (d.process_first + d.process_count > state.processes) return false;
+    if (d.partition_first + d.partition_count > state.partitions) return false;
+  }
+  return true;
+}
+
+void fill_handles() {
+  for (std::uint32_t i = 0; i < g_view.state().devices; ++i) {
+    const wire::Device& device = g_view.device(i);
+    g_devices[i] = {i, wire::kNone};
+    for (std::uint32_t p = 0; p < device.partition_count; ++p)
+      g_partitions[device.partition_first + p] = {i, p};
+  }
+}
+
+/// Under g_lock. Kept for the life of the process, as a driver's mappings are.
+bool map_state() {
+  if (!g_view.empty()) return true;
+  std::size_t bytes = 0;
+  auto* state =
+      static_cast<const wire::State*>(map_file("state", false, sizeof(wire::State), &bytes));
+  if (state == nullptr) return false;
+  const wire::View readable(state, nullptr);
+  if (!wire::valid(state, bytes) || !consistent(readable)) return false;
+  g_view = wire::View(state, map_shared(*state));
+  fill_handles();
+  return true;
+}
+
+void count(Function function) {
+  if (g_view.empty()) return;
+  if (std::uint64_t* calls = g_view.calls(function)) __atomic_fetch_add(calls, 1, __ATOMIC_RELAXED);
+}
+
+bool known(nvmlDevice_t handle) {
+  const auto inside = [handle](const nvmlDevice_st* from, std::uint32_t size) {
+    const auto at = reinterpret_cast<std::uintptr_t>(handle),
+               begin = reinterpret_cast<std::uintptr_t>(from);
+    return at >= begin && at < begin + size * sizeof(nvmlDevice_st) &&
+           (at - begin) % sizeof(nvmlDevice_st) == 0;
+  };
+  return inside(g_devices, g_view.state().devices) ||
+         inside(g_partitions, g_view.state().partitions);
+}
+
+bool initialised() {
+  return __atomic_load_n(&g_users, __ATOMIC_ACQUIRE) != 0;
+}
+
+std::uint64_t clock_now() {
+  timespec t = {};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * wire::kSecond +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+const wire::Fault* driver_fault(wire::FaultKind kind) {
+  for (std::uint32_t i = 0; i < g_view.state().faults; ++i) {
+    const wire::Fault& fault = g_view.fault(i);
+    if (fault.kind == kind && fault.device == wire::kNone && now() >= fault.from) return &fault;
+  }
+  return nullptr;
+}
+
+nvmlReturn_t begin_driver(std::uint32_t flags) {
+  if (!map_state()) return NVML_ERROR_DRIVER_NOT_LOADED;
+  if (g_view.state().driver_present == 0) return NVML_ERROR_LIBRARY_NOT_FOUND;
+  if (const wire::Fault* slow = driver_fault(wire::kSlow)) sleep_for(slow->value);
+  if (g_users == 0) sleep_for(g_view.state().init_time);
+  if (driver_fault(wire::kNoDriver) != nullptr) return NVML_ERROR_DRIVER_NOT_LOADED;
+  if (driver_fault(wire::kMismatch) != nullptr) return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
+  const wire::Fault* denied = driver_fault(wire::kNoPermission);
+  if (denied != nullptr && denied->value != wire::kNoPermissionMemory)
+    return NVML_ERROR_NO_PERMISSION;
+  if ((flags & (NVML_INIT_FLAG_NO_ATTACH | NVML_INIT_FLAG_NO_GPUS)) == 0)
+    for (std::uint32_t i = 0; i < g_view.state().devices; ++i) touch(i);
+  return NVML_SUCCESS;
+}
+
+}  // namespace
+
+const wire::View& view() {
+  return g_view;
+}
+
+std::uint64_t now() {
+  const wire::State& state = g_view.state();
+  if (state.frozen >= 0) return static_cast<std::uint64_t>(state.frozen);
+  const std::uint64_t time = clock_now(), start = static_cast<std::uint64_t>(state.start_monotonic);
+  return time < start ? 0 : time - start;
+}
+
+void sleep_for(std::uint64_t nanoseconds) {
+  if (nanoseconds == 0) return;
+  timespec left = {static_cast<time_t>(nanoseconds / wire::kSecond),
+                   static_cast<long>(nanoseconds % wire::kSecond)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) != 0) {
+  }
+}
+
+void hang() {
+  for (;;) pause();
+}
+
+bool same(const char* a, const char* b) {
+  return strcmp(a, b) == 0;
+}
+
+nvmlReturn_t put_text(const char* from, char* into, std::uint32_t size) {
+  const std::size_t length = strlen(from) + 1;
+  if (size < length) return NVML_ERROR_INSUFFICIENT_SIZE;
+  memcpy(into, from, length);
+  return NVML_SUCCESS;
+}
+
+nvmlDevice_t handle_of(std::uint32_t device, std::uint32_t partition) {
+  return partition == wire::kNone
+             ? &g_devices[device]
+             : &g_partitions[g_view.device(device).partition_first + partition];
+}
+
+std::uint32_t nvidia_devices() {
+  std::uint32_t n = 0;
+  for (std::uint32_t i = 0; i < g_view.state().devices; ++i)
+    n += g_view.device(i).vendor == wire::kNvidia ? 1 : 0;
+  return n;
+}
+
+void touch(std::uint32_t device) {
+  if (g_view.device(device).vendor != wire::kNvidia || g_view.device(device).asleep == 0) return;
+  if (std::uint64_t* wakes = g_view.wakes(device)) __atomic_fetch_add(wakes, 1, __ATOMIC_RELAXED);
+}
+
+nvmlReturn_t initialise(Function function, std::uint32_t flags) {
+  pthread_mutex_lock(&g_lock);
+  const nvmlReturn_t result = begin_driver(flags);
+  count(function);
+  if (result == NVML_SUCCESS) __atomic_fetch_add(&g_users, 1, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&g_lock);
+  return result;
+}
+
+nvmlReturn_t shut_down() {
+  pthread_mutex_lock(&g_lock);
+  count(f_nvmlShutdown);
+  const bool running = g_users != 0;
+  if (running) __atomic_fetch_sub(&g_users, 1, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&g_lock);
+  return running ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+nvmlReturn_t not_modelled(Function function) {
+  const Call call(function);
+  return call.ok() ? NVML_ERROR_NOT_SUPPORTED : call.result();
+}
+
+Call::Call(Function function, bool arguments_ok) {
+  begin(function, arguments_ok);
+  if (!ok()) return;
+  if (const wire::Fault* slow = driver_fault(wire::kSlow)) sleep_for(slow->value);
+}
+
+Call::Call(Function function, nvmlDevice_t handle, bool arguments_ok, Ask ask) : handle_(handle) {
+  begin(function, arguments_ok);
+  if (!ok()) return;
+  if (!known(handle)) {
+    result_ = NVML_ERROR_INVALID_ARGUMENT;
+    return;
+  }
+  apply_faults(ask);
+  if (!ok()) return;
+  const bool lacks =
+      ask.ability < wire::kAbilities && (device().unsupported >> ask.ability & 1U) != 0;
+  if (lacks || (on_partition() && !ask.partitions)) result_ = NVML_ERROR_NOT_SUPPORTED;
+}
+
+void Call::begin(Function function, bool arguments_ok) {
+  count(function);
+  if (!initialised()) {
+    result_ = NVML_ERROR_UNINITIALIZED;
+    return;
+  }
+  now_ = simulator::now();
+  if (!arguments_ok) result_ = NVML_ERROR_INVALID_ARGUMENT;
+}
+
+void Call::apply_faults(const Ask& ask) {
+  const wire::Moment at = moment();
+  if (!ask.identity) touch(handle_->device);
+  if (const wire::Fault* slow = at.fault(wire::kSlow)) sleep_for(slow->value);
+  const wire::Fault* hung = at.fault(wire::kHung);
+  if (hung != nullptr && (!ask.identity || hung->value == wire::kHungAll)) hang();
+  if (at.fault(wire::kLost) != nullptr) result_ = NVML_ERROR_GPU_IS_LOST;
+  const wire::Fault* denied = at.fault(wire::kNoPermission);
+  if (denied != nullptr && (denied->value != wire::kNoPermissionMemory ||
+                            (ask.ability == wire::k_memory && !on_partition())))
+    result_ = NVML_ERROR_NO_PERMISSION;
+}
+
+const wire::Device& Call::device() const {
+  return g_view.device(handle_->device);
+}
+wire::Moment Call::moment() const {
+  return {g_view, handle_->device, now_};
+}
+
+}  // namespace berth::simulator

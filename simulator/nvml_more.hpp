@@ -1,0 +1,34 @@
+// Structs that only the simulator fills, for tools that ask more than Berth does. Source: nvml.h of
+// API version 13, as the ctypes classes of nvidia-ml-py 13.615 show them.
+#pragma once
+
+#include "vendor/nvml/abi.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming)
+
+struct nvmlPciInfo_v2_t {  // of nvmlDeviceGetPciInfo_v2; the first function's ends before
+                           // pciSubSystemId
+  char busId[16];
+  std::uint32_t domain, bus, device, pciDeviceId, pciSubSystemId;
+};
+static_assert(sizeof(nvmlPciInfo_v2_t) == 36);
+
+struct nvmlMarginTemperature_t {
+  std::uint32_t version;
+  std::int32_t marginTemperature;
+};
+static_assert(sizeof(nvmlMarginTemperature_t) == 8);
+
+struct nvmlViolationTime_t {
+  std::uint64_t referenceTime, violationTime;
+};
+
+struct nvmlRowRemapperHistogramValues_t {
+  std::uint32_t max, high, partial, low, none;
+};
+
+struct nvmlConfComputeMemSizeInfo_t {
+  std::uint64_t protectedMemSizeKib, unprotectedMemSizeKib;
+};
+
+// NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,17 @@
+// A process that `berth sim` puts on a simulated GPU. Its arguments are those of a likely program;
+// it does nothing, and ends when the other end of descriptor 3 closes, which happens however `berth
+// sim` ends.
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char** argv) {
+  if (argc > 0) {
+    const char* slash = strrchr(argv[0], '/');
+    prctl(PR_SET_NAME, slash == NULL ? argv[0] : slash + 1);
+  }
+  char byte;
+  while (read(3, &byte, 1) < 0) {
+  }
+  return 0;
+}

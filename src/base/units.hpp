@@ -1,0 +1,33 @@
+// Sizes, shares and durations as people write them (docs/units.md): K M G T and KiB MiB GiB TiB are
+// binary, KB MB GB TB decimal; a size or a duration without its unit is an error, because a guess
+// would be wrong by 10^9 half of the time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace berth {
+
+/// "8GiB" → 8589934592. Fails with kInvalidArgument (E0101).
+[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
+/// "30%" or "0.3" → 0.3; 0 < share ≤ 1. Fails with kInvalidArgument (E0102).
+[[nodiscard]] Result<double> parse_share(std::string_view text);
+/// "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
+[[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+/// A whole decimal number of the given range, nothing else around it. Fails with kInvalidArgument
+/// (E0104).
+[[nodiscard]] Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least,
+                                                 std::int64_t most);
+
+/// "61.2 GiB", "312 MiB", "17 KiB": three significant figures, binary, a space before the unit.
+[[nodiscard]] std::string show_bytes(std::uint64_t bytes);
+/// "2 h 14 m", "3 m 41 s", "12.4 s", "80 ms".
+[[nodiscard]] std::string show_duration(std::chrono::milliseconds duration);
+/// "612 W", "8.4 W" from milliwatts.
+[[nodiscard]] std::string show_power(std::uint64_t milliwatts);
+
+}  // namespace berth

@@ -1,0 +1,146 @@
+// The only file that knows CLI11. It builds the options of the one verb that was called: building
+// all of them costs more than the rest of a short command.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/verb.hpp"
+
+namespace berth::cli {
+namespace {
+
+/// "-d,--device" → "--device": the long name is the key.
+std::string key_of(const Option& option) {
+  const std::string names = option.names;
+  const auto at = names.rfind("--");
+  return at == std::string::npos ? names : names.substr(at);
+}
+
+void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
+  if (option.value == nullptr) {
+    app.add_flag_function(option.names, [&into](std::int64_t) { into.assign(1, ""); })
+        ->disable_flag_override();
+  } else {
+    app.add_option_function<std::vector<std::string>>(
+           option.names, [&into](const std::vector<std::string>& values) { into = values; })
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+std::string shown(const Verb& verb) {
+  return verb.name[0] == '\0' ? "berth" : std::string("berth ") + verb.name;
+}
+
+Error usage_error(const Verb& verb, const char* id, std::string message, const std::string& near) {
+  const std::string guess = near.empty() ? "" : text("did you mean {}?", near) + "   ";
+  return {ErrorCode::kInvalidArgument, id, std::move(message), guess + shown(verb) + " --help"};
+}
+
+/// CLI11 begins its messages with the option's name: "--device: 1 required TEXT missing".
+Error parse_error(const Verb& verb, const CLI::ParseError& problem) {
+  const std::string what = problem.what();
+  const std::string name = what.substr(0, what.find_first_of(": "));
+  const Option* option = find_option(verb, name);
+  return usage_error(verb, "E0001",
+                     option == nullptr || option->value == nullptr
+                         ? text("the options cannot be read: {}", printable(what))
+                         : text("{} needs a value: {}", name, option->value),
+                     "");
+}
+
+std::optional<Error> switch_with_value(const Verb& verb, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const auto equals = word.find('=');
+    const Option* option = equals == std::string::npos ? nullptr : find_option(verb, word);
+    if (option != nullptr && option->value == nullptr)
+      return usage_error(verb, "E0001", text("{} takes no value", word.substr(0, equals)), "");
+  }
+  return std::nullopt;
+}
+
+/// Options whose placeholder lists words take nothing else.
+std::optional<Error> check_choices(const Verb& verb, const Option& option,
+                                   const std::vector<std::string>& given) {
+  const auto allowed = choices(option);
+  if (allowed.empty()) return std::nullopt;
+  for (const std::string& value : given) {
+    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) continue;
+    const std::vector<std::string> known(allowed.begin(), allowed.end());
+    return usage_error(verb, "E0003",
+                       text("{} cannot be '{}'; it is one of: {}", key_of(option), printable(value),
+                            fmt::format("{}", fmt::join(known, ", "))),
+                       nearest(value, known));
+  }
+  return std::nullopt;
+}
+
+/// What CLI11 did not take: the command, operands, or options that do not exist.
+Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
+                               std::vector<std::string> extras,
+                               const std::vector<std::string>& known) {
+  for (const std::string& word : extras) {
+    if (word.size() < 2 || word[0] != '-') {
+      if (verb.takes_command) break;  // the command and its own options
+      continue;
+    }
+    const std::string name = word.substr(0, word.find('='));
+    return usage_error(verb, "E0001", text("there is no option {}", printable(name)),
+                       nearest(name, known));
+  }
+  if (verb.takes_command) {
+    if (!arguments.has_separator) arguments.command = std::move(extras);
+    return arguments;
+  }
+  arguments.positional = std::move(extras);
+  for (std::string& word : arguments.command) arguments.positional.push_back(std::move(word));
+  arguments.command.clear();
+  if (verb.operands[0] == '\0' && !arguments.positional.empty())
+    return usage_error(verb, "E0004",
+                       text("unexpected word '{}'", printable(arguments.positional.front())), "");
+  return arguments;
+}
+
+}  // namespace
+
+Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words) {
+  Arguments arguments;
+  const auto own = static_cast<std::ptrdiff_t>(own_words(verb, words));
+  std::vector<std::string> mine(words.begin(), words.begin() + own);
+  std::vector<std::string> command(words.begin() + own, words.end());
+  arguments.has_separator = !command.empty() && command.front() == "--";
+  if (arguments.has_separator) arguments.command.assign(command.begin() + 1, command.end());
+  if (auto problem = switch_with_value(verb, mine)) return std::move(*problem);
+
+  CLI::App app;
+  app.set_help_flag("");
+  app.allow_extras();
+  std::map<std::string, std::vector<std::string>> values;
+  std::vector<std::string> known;
+  for (const auto& options : {verb.options, common_options()}) {
+    for (const Option& option : options) {
+      known.push_back(key_of(option));
+      add(app, option, values[key_of(option)]);
+    }
+  }
+  try {
+    std::reverse(mine.begin(), mine.end());  // CLI11 takes its words from the back
+    app.parse(mine);
+  } catch (const CLI::ParseError& problem) {
+    return parse_error(verb, problem);
+  }
+  for (const auto& options : {verb.options, common_options()})
+    for (const Option& option : options)
+      if (auto problem = check_choices(verb, option, values[key_of(option)]))
+        return std::move(*problem);
+  for (auto& [name, given] : values)
+    if (!given.empty()) arguments.options.emplace(name, std::move(given));
+
+  std::vector<std::string> extras = app.remaining();
+  if (!arguments.has_separator)
+    for (std::string& word : command) extras.push_back(std::move(word));
+  return place_extras(verb, std::move(arguments), std::move(extras), known);
+}
+
+}  // namespace berth::cli

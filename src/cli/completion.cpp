@@ -1,0 +1,202 @@
+// Shell completion (berth help --completion SHELL), from the verb table: verbs, options, and the
+// words an option may be. After the first word of a command it hands over to that command's own
+// completion.
+#include "base/text.hpp"
+#include "cli/manual.hpp"
+#include "cli/verb.hpp"
+
+namespace berth::cli {
+namespace {
+
+std::vector<std::string_view> names_of(const Option& option) {
+  std::vector<std::string_view> out;
+  std::string_view rest = option.names;
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    out.push_back(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return out;
+}
+
+/// Inside single quotes of any of the three shells; backslashes do not occur in our texts.
+std::string quoted(std::string_view text, std::string_view apostrophe) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string(apostrophe) : std::string(1, c);
+  return out + "'";
+}
+
+template <typename Visit>
+void each_option(const Verb& verb, Visit visit) {
+  for (const auto& options : {verb.options, common_options()})
+    for (const Option& option : options) visit(option);
+}
+
+std::string verb_names() {
+  std::string out;
+  for (const Verb& verb : verbs())
+    if (verb.name[0] != '\0') out += (out.empty() ? "" : " ") + std::string(verb.name);
+  return out;
+}
+
+std::string joined(const std::vector<std::string_view>& words, char with) {
+  std::string out;
+  for (const std::string_view word : words) {
+    if (!out.empty()) out += with;
+    out += word;
+  }
+  return out;
+}
+
+/// The arms of a bash case: which options a verb has, which take a value, and which values those
+/// are.
+std::string bash_arm(const Verb& verb) {
+  std::string all, with_value, values;
+  each_option(verb, [&](const Option& option) {
+    const auto names = names_of(option);
+    all += joined(names, ' ') + " ";
+    if (option.value == nullptr) return;
+    with_value += joined(names, ' ') + " ";
+    if (const auto words = choices(option); !words.empty())
+      values += "        " + joined(names, '|') + ") words='" + joined(words, ' ') + "' ;;\n";
+  });
+  std::string out = "    '" + std::string(verb.name) + "')\n      options='" + all +
+                    "'\n      valued=' " + with_value +
+                    "'\n      command=" + (verb.takes_command ? "1" : "0") +
+                    "\n      case $previous in\n" + values + "      esac ;;\n";
+  return out;
+}
+
+std::string bash() {
+  std::string out = R"(# bash completion for berth; made by: berth help --completion bash
+_berth() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local verb='' options='' valued=' ' words='' command=0 at=1
+  case ${COMP_WORDS[1]} in
+    -*) ;;
+    *) if ((COMP_CWORD > 1)); then verb=${COMP_WORDS[1]}; at=2; fi ;;
+  esac
+  case $verb in
+)";
+  for (const Verb& verb : verbs()) out += bash_arm(verb);
+  out += R"(  esac
+  local i
+  if ((command)); then
+    for ((i = at; i < COMP_CWORD; i++)); do
+      case ${COMP_WORDS[i]} in
+        --) ((i++)) ; break ;;
+        -*) [[ $valued == *" ${COMP_WORDS[i]} "* ]] && ((i++)) ;;
+        *) break ;;
+      esac
+    done
+    if ((i < COMP_CWORD)) || [[ $i == "$COMP_CWORD" && $previous == -- ]]; then
+      if declare -F _command_offset >/dev/null; then _command_offset "$i"; else COMPREPLY=($(compgen -c -f -- "$current")); fi
+      return
+    fi
+  fi
+  if [[ -n $words ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  elif [[ $valued == *" $previous "* ]]; then
+    COMPREPLY=($(compgen -f -- "$current"))
+  elif [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$current"))
+  elif [[ -z $verb || $verb == help ]]; then
+    COMPREPLY=($(compgen -W ")" +
+         verb_names() + R"(" -- "$current"))
+  elif ((command)); then
+    COMPREPLY=($(compgen -c -- "$current"))
+  fi
+}
+complete -F _berth berth
+)";
+  return out;
+}
+
+/// "(-d --device)"{-d,--device}"[says]:LIST:(a b)" as _arguments wants it.
+std::string zsh_option(const Option& option) {
+  const auto names = names_of(option);
+  std::string says;
+  for (const char c : tr(option.help)) {
+    if (c == '[' || c == ']' || c == ':') says += '\\';
+    says += c;
+  }
+  std::string tail = "[" + says + "]";
+  if (option.value != nullptr) {
+    const auto words = choices(option);
+    std::string label;
+    for (const char c : std::string_view(option.value)) label += c == ':' ? ' ' : c;
+    tail += ":" + label + ":" + (words.empty() ? "_files" : "(" + joined(words, ' ') + ")");
+  }
+  std::string out;
+  for (const std::string_view name : names)
+    out += "        " + quoted((option.repeatable ? "*" : "") + std::string(name) + tail, "'\\''") +
+           " \\\n";
+  return out;
+}
+
+std::string zsh() {
+  std::string out =
+      "#compdef berth\n# zsh completion for berth; made by: berth help --completion zsh\n";
+  out += "_berth() {\n  local -a verbs\n  verbs=(\n";
+  for (const Verb& verb : verbs())
+    if (verb.name[0] != '\0')
+      out += "    " +
+             quoted(std::string(verb.name) + ":" + std::string(tr(verb.summary)), "'\\''") + "\n";
+  out +=
+      "  )\n  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n    _describe verb verbs\n    "
+      "return\n  fi\n";
+  out +=
+      "  local verb=$words[2]\n  [[ $verb == -* ]] && verb=''\n  [[ -n $verb ]] && shift words && "
+      "(( CURRENT-- ))\n";
+  out += "  case $verb in\n";
+  for (const Verb& verb : verbs()) {
+    out += "    " + quoted(verb.name, "'\\''") + ")\n      _arguments -s \\\n";
+    each_option(verb, [&](const Option& option) { out += zsh_option(option); });
+    const bool topic = std::string_view(verb.name) == "help";
+    out += std::string("        ") +
+           (verb.takes_command ? "'*::command: _normal'"
+            : topic            ? "'*:verb:(" + verb_names() + ")'"
+                               : "'*:operand:_files'") +
+           " ;;\n";
+  }
+  return out + "  esac\n}\n_berth \"$@\"\n";
+}
+
+std::string fish_option(const Verb& verb, const Option& option) {
+  std::string out = "complete -c berth -n ";
+  out += verb.name[0] == '\0' ? "__fish_use_subcommand"
+                              : "'__fish_seen_subcommand_from " + std::string(verb.name) + "'";
+  for (const std::string_view name : names_of(option))
+    out += name.substr(0, 2) == "--" ? " -l " + std::string(name.substr(2))
+                                     : " -s " + std::string(name.substr(1));
+  if (option.value != nullptr) {
+    const auto words = choices(option);
+    out += words.empty() ? " -r" : " -x -a '" + joined(words, ' ') + "'";
+  }
+  return out + " -d " + quoted(tr(option.help), "\\'") + "\n";
+}
+
+std::string fish() {
+  std::string out = "# fish completion for berth; made by: berth help --completion fish\n";
+  for (const Verb& verb : verbs()) {
+    if (verb.name[0] != '\0')
+      out += "complete -c berth -f -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " +
+             quoted(tr(verb.summary), "\\'") + "\n";
+    each_option(verb, [&](const Option& option) { out += fish_option(verb, option); });
+    if (verb.takes_command)
+      out += "complete -c berth -n '__fish_seen_subcommand_from " + std::string(verb.name) +
+             "' -a '(__fish_complete_subcommand --fcs-skip=2)'\n";
+  }
+  return out + "complete -c berth -n '__fish_seen_subcommand_from help' -f -a '" + verb_names() +
+         "'\n";
+}
+
+}  // namespace
+
+std::string completion(std::string_view shell) {
+  if (shell == "zsh") return zsh();
+  if (shell == "fish") return fish();
+  return bash();
+}
+
+}  // namespace berth::cli

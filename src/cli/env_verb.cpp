@@ -1,0 +1,76 @@
+// `berth env`: what `berth run` with the same words would set, for eval, .env files and containers.
+// stdout holds nothing else; what was chosen and why goes to stderr as comments, so that a terminal
+// that evaluates the output shows it.
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/request_options.hpp"
+#include "cli/verbs.hpp"
+#include "inventory/observe.hpp"
+#include "output/environment_text.hpp"
+#include "policy/environment.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::cli {
+namespace {
+
+std::string commented(const std::string& sentence) {
+  std::string out = "# ";
+  for (const char c : sentence) {
+    out += c;
+    if (c == '\n') out += "# ";
+  }
+  return out + "\n";
+}
+
+std::string comments(const model::Placement& placement, const model::Environment& environment) {
+  std::string out;
+  for (const std::string& reason : placement.reasons) out += commented(reason);
+  for (const model::Setting& one : environment.settings)
+    if (one.action == model::Setting::Action::kKeep)
+      out += commented(one.name + "=" + printable(one.value) + "  " + one.why);
+  // Variables cannot say on which processors a job runs.
+  if (!environment.cpus.empty())
+    out += commented(
+        text("berth run would also keep it on CPUs {0}: taskset -c {0} COMMAND", environment.cpus));
+  for (const std::string& note : environment.notes) out += commented(note);
+  return out;
+}
+
+}  // namespace
+
+Result<int> run_env(const Context& context) {
+  const auto user = whole_environment();
+  const auto request = parse_request(context.arguments, user);
+  if (!request) return request.error();
+
+  inventory::Options options;
+  options.opencl = inventory::OpenCl::kNever;  // no variable selects an OpenCL device
+  options.on_slow = [&](std::string_view sentence) {
+    context.err(commented(std::string(sentence)));
+  };
+  const auto snapshot = inventory::observe(inventory::Sources::from_environment(), options);
+  const auto placement = policy::place(*request, snapshot);
+  if (!placement) return placement.error();
+  const auto environment =
+      policy::environment_for(*placement, snapshot, user, environment_options(context.arguments));
+
+  const std::string format =
+      context.json ? "json" : context.arguments.value("--format").value_or("shell");
+  if (format == "json") {
+    context.out(output::environment_json(environment, *placement, snapshot));
+    return 0;
+  }
+  context.err(comments(*placement, environment));
+  if (format == "dotenv")
+    context.out(output::environment_dotenv(environment));
+  else if (format == "docker" || format == "cdi")
+    context.out(output::environment_container(
+        environment, *placement, snapshot,
+        format == "cdi" ? output::ContainerTool::kCdi : output::ContainerTool::kDocker));
+  else
+    context.out(output::environment_shell(environment));
+  return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,166 @@
+#include "cli/manual.hpp"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/verb.hpp"
+
+namespace berth::cli {
+namespace {
+
+std::string called(const Verb& verb) {
+  return verb.name[0] == '\0' ? "berth" : std::string("berth ") + verb.name;
+}
+
+/// "-d,--device" and "LIST" → "-d, --device LIST".
+std::string shown(const Option& option) {
+  std::string names = option.names;
+  if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
+  return option.value == nullptr ? names : names + " " + option.value;
+}
+
+/// "-d,--device" → {"-d", "--device"}.
+std::vector<std::string> names_of(const Option& option) {
+  const std::string names = option.names;
+  const auto comma = names.find(',');
+  if (comma == std::string::npos) return {names};
+  return {names.substr(0, comma), names.substr(comma + 1)};
+}
+
+std::string usage(const Verb& verb) {
+  std::string out = called(verb) + " " + std::string(tr("[OPTIONS]"));
+  return verb.operands[0] == '\0' ? out : out + " " + verb.operands;
+}
+
+/// Text as roff prints it: nothing in it is a request, and a hyphen stays one that can be copied.
+std::string roff(std::string_view text) {
+  std::string out;
+  if (!text.empty() && (text[0] == '.' || text[0] == '\'')) out = "\\&";
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string roff_row(std::string_view term, std::string_view says) {
+  return ".TP\n.B " + roff(term) + "\n" + roff(says) + "\n";
+}
+
+std::string roff_verb(const Verb& verb) {
+  std::string out = ".SS " + roff(called(verb)) + "\n" + roff(tr(verb.summary)) + "\n.PP\n.B " +
+                    roff(usage(verb)) + "\n";
+  for (const Option& option : verb.options) out += roff_row(shown(option), tr(option.help));
+  for (const Example& example : verb.examples)
+    out += ".PP\n" + roff(tr(example.says)) + ":\n.RS\n" + roff(example.command) + "\n.RE\n";
+  return out;
+}
+
+/// A cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string markdown_options(std::span<const Option> options) {
+  std::string out = "\n| option | |\n|---|---|\n";
+  for (const Option& option : options)
+    out += "| `" + cell(shown(option)) + "` | " + cell(tr(option.help)) + " |\n";
+  return out;
+}
+
+std::string markdown_verb(const Verb& verb) {
+  std::string out = "\n## " + called(verb) + "\n\n" + std::string(tr(verb.summary)) + "\n\n    " +
+                    usage(verb) + "\n";
+  if (!verb.options.empty()) out += markdown_options(verb.options);
+  if (!verb.examples.empty()) out += "\n| example | |\n|---|---|\n";
+  for (const Example& example : verb.examples)
+    out += "| `" + cell(example.command) + "` | " + cell(tr(example.says)) + " |\n";
+  return out;
+}
+
+nlohmann::ordered_json json_of(std::span<const Option> options) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const Option& option : options)
+    rows.push_back({{"names", names_of(option)},
+                    {"value", option.value == nullptr ? nlohmann::ordered_json(nullptr)
+                                                      : nlohmann::ordered_json(option.value)},
+                    {"help", option.help},
+                    {"repeatable", option.repeatable}});
+  return rows;
+}
+
+struct Variable {
+  const char* name;
+  const char* says;  // msgid
+};
+constexpr std::array kVariables{
+    Variable{"LC_ALL, LC_MESSAGES, LANG", msgid("language of the text, unless --lang is given")},
+    Variable{"NO_COLOR", msgid("no colour where it is set and not empty")},
+    Variable{"COLUMNS", msgid("width of the text (default: the terminal's, or 100)")},
+    Variable{"BERTH_ROOT", msgid("a folder with recorded proc, sys, dev and etc to read instead of "
+                                 "those of this machine")},
+};
+
+}  // namespace
+
+std::string man_page() {
+  std::string out = ".TH BERTH 1\n.SH NAME\nberth \\- " +
+                    roff(tr("Berth gives every job its place on the GPUs of a machine.")) +
+                    "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH VERBS\n";
+  for (const Verb& verb : verbs()) out += roff_verb(verb);
+  out += ".SH OPTIONS OF EVERY VERB\n";
+  for (const Option& option : common_options()) out += roff_row(shown(option), tr(option.help));
+  out += ".SH EXIT STATUS\n";
+  for (const ExitCodeRow& row : exit_codes())
+    out += roff_row(std::to_string(row.code), tr(row.meaning));
+  out += ".SH ENVIRONMENT\n";
+  for (const Variable& variable : kVariables) out += roff_row(variable.name, tr(variable.says));
+  return out;
+}
+
+std::string markdown_page() {
+  std::string out =
+      "<!-- Made by `./dev docs` from the verb table in src/cli/verbs.cpp. -->\n# berth\n\n" +
+      std::string(tr("Berth gives every job its place on the GPUs of a machine.")) + "\n";
+  for (const Verb& verb : verbs()) out += markdown_verb(verb);
+  out += "\n## " + std::string(tr("Options of every verb")) + "\n" +
+         markdown_options(common_options());
+  out += "\n## " + std::string(tr("Exit codes")) + "\n\n| code | |\n|---|---|\n";
+  for (const ExitCodeRow& row : exit_codes())
+    out += "| " + std::to_string(row.code) + " | " + cell(tr(row.meaning)) + " |\n";
+  return out;
+}
+
+std::string verbs_json() {
+  static constexpr const char* kGroups[] = {"look", "use", "operate", "measure"};
+  nlohmann::ordered_json document{{"schema", 1}, {"verbs", nlohmann::ordered_json::array()}};
+  for (const Verb& verb : verbs()) {
+    auto examples = nlohmann::ordered_json::array();
+    for (const Example& example : verb.examples)
+      examples.push_back({{"command", example.command}, {"says", example.says}});
+    document["verbs"].push_back({{"name", verb.name},
+                                 {"group", kGroups[static_cast<int>(verb.group)]},
+                                 {"summary", verb.summary},
+                                 {"operands", verb.operands},
+                                 {"takes_command", verb.takes_command},
+                                 {"options", json_of(verb.options)},
+                                 {"examples", std::move(examples)}});
+  }
+  document["common_options"] = json_of(common_options());
+  document["exit_codes"] = nlohmann::ordered_json::array();
+  for (const ExitCodeRow& row : exit_codes())
+    document["exit_codes"].push_back(
+        {{"code", static_cast<int>(row.code)}, {"meaning", row.meaning}});
+  return document.dump() + "\n";
+}
+
+}  // namespace berth::cli

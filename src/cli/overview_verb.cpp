@@ -1,0 +1,18 @@
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "output/json.hpp"
+#include "output/overview.hpp"
+
+namespace berth::cli {
+
+Result<int> run_overview(const Context& context) {
+  const auto seen = look(context, Processes::kAll);
+  if (!seen) return seen.error();
+  const auto next =
+      output::next_steps(*seen, [](std::string_view verb) { return find_verb(verb) != nullptr; });
+  context.out(context.json ? output::overview_json(*seen, next)
+                           : output::overview_text(*seen, next, context.out_terminal));
+  return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,181 @@
+// From argv to an exit code: language and colour first, then the verb, then errors in the one place
+// that prints them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <system_error>
+
+#include "base/environment_variables.hpp"
+#include "base/text.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/verbs.hpp"
+#include "cli/version.hpp"
+#include "output/error.hpp"
+
+namespace berth::cli {
+namespace {
+
+/// errno of the failed write; 0 also where nobody reads any more (head, less): that is no failure
+/// of ours.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EPIPE ? 0 : errno;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return 0;
+}
+
+/// The called verb and its words. Options may stand before the verb, too: `berth --lang zh ls`.
+struct Call {
+  const Verb* verb = nullptr;
+  std::optional<std::string> unknown;  // the word that is no verb
+  std::vector<std::string> words;      // without the verb's name
+  std::size_t own = 0;                 // how many of them are the verb's, not its command's
+};
+
+std::size_t verb_position(const std::vector<std::string>& words) {
+  const Verb* alone = find_verb("");
+  std::size_t i = 0;
+  while (i < words.size() && words[i].size() > 1 && words[i][0] == '-') {
+    if (words[i] == "--") return words.size();
+    const Option* option = find_option(*alone, words[i]);
+    const bool value_follows =
+        option != nullptr && option->value != nullptr && words[i].find('=') == std::string::npos;
+    i += value_follows ? 2 : 1;
+  }
+  return std::min(i, words.size());
+}
+
+Call split_call(std::vector<std::string> words) {
+  Call call;
+  call.verb = find_verb("");
+  const std::size_t at = verb_position(words);
+  if (at < words.size()) {
+    const Verb* named = words[at].empty() ? nullptr : find_verb(words[at]);
+    if (named == nullptr)
+      call.unknown = words[at];
+    else
+      call.verb = named;
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  call.own = own_words(*call.verb, words);
+  call.words = std::move(words);
+  return call;
+}
+
+/// --lang, --color and --json count before anything is parsed, so that even a usage error looks
+/// right.
+std::optional<std::string> early_option(const Call& call, const std::string& name) {
+  for (std::size_t i = 0; i < call.own; ++i) {
+    if (call.words[i] == name && i + 1 < call.own) return call.words[i + 1];
+    if (call.words[i].rfind(name + "=", 0) == 0) return call.words[i].substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+bool early_switch(const Call& call, std::string_view name) {
+  for (std::size_t i = 0; i < call.own; ++i)
+    if (call.words[i] == name) return true;
+  return false;
+}
+
+/// A JSON document is for programs: its few sentences do not change with the user's locale, only
+/// with --lang.
+Language language_for(const Call& call) {
+  if (const auto asked = early_option(call, "--lang")) return language_from(*asked);
+  if (early_switch(call, "--json")) return Language::kEnglish;
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
+    if (const auto locale = env_nonempty(name)) return language_from(*locale);
+  return Language::kEnglish;
+}
+
+output::ColorChoice color_for(const Call& call) {
+  const std::string color = early_option(call, "--color").value_or("auto");
+  return color == "always"  ? output::ColorChoice::kAlways
+         : color == "never" ? output::ColorChoice::kNever
+                            : output::ColorChoice::kAuto;
+}
+
+Result<int> dispatch(Context& context, const Call& call) {
+  if (call.unknown) return unknown_verb(*call.unknown);
+  auto arguments = parse(*call.verb, call.words);
+  if (!arguments) return std::move(arguments).error();
+  if (arguments->has("--help")) {
+    context.out(help(call.verb, context.out_terminal));
+    return static_cast<int>(kDone);
+  }
+  if (arguments->has("--version")) {
+    context.out(version_text());
+    return static_cast<int>(kDone);
+  }
+  context.arguments = std::move(*arguments);
+  context.json = context.arguments.has("--json");
+  auto code = call.verb->run(context);
+  if (code && context.write_error != 0)
+    return Error{ErrorCode::kUnsupported, "E0008",
+                 text("the output cannot be written: {}",
+                      std::generic_category().message(context.write_error)),
+                 ""};
+  return code;
+}
+
+}  // namespace
+
+void Context::out(std::string_view text) const {
+  if (const int problem = write_all(STDOUT_FILENO, text); problem != 0) write_error = problem;
+}
+void Context::err(std::string_view text) const {
+  static_cast<void>(write_all(STDERR_FILENO, text));  // there is nowhere left to say it
+}
+
+ExitCode exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return kUsage;
+    case ErrorCode::kNotFound:
+      return kNothing;
+    case ErrorCode::kNoDevice:
+      return kNoDevice;
+    case ErrorCode::kUnsupported:
+      return kNothing;
+    case ErrorCode::kUnavailable:
+      return kUnreachable;
+    case ErrorCode::kPermissionDenied:
+      return kPermission;
+    case ErrorCode::kRefused:
+      return kRefused;
+    case ErrorCode::kInternal:
+      return kBug;
+  }
+  return kBug;
+}
+
+int main_of(int argc, char** argv) try {
+  if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
+    return write_all(STDOUT_FILENO, version_text()) == 0 ? kDone : kNothing;
+  const Call call = split_call(std::vector<std::string>(argv + 1, argv + std::max(1, argc)));
+  set_language(language_for(call));
+  Context context;
+  context.out_terminal = output::Terminal::of(STDOUT_FILENO, color_for(call));
+  context.err_terminal = output::Terminal::of(STDERR_FILENO, color_for(call));
+  const auto code = dispatch(context, call);
+  if (code) return *code;
+  const Error& error = code.error();
+  const bool own_codes = call.verb->takes_command;
+  const int exit_code = own_codes && error.code != ErrorCode::kInvalidArgument
+                            ? static_cast<int>(kOurFailure)
+                            : exit_code_of(error);
+  context.err(early_switch(call, "--json") ? output::error_json(error, exit_code)
+                                           : output::show_error(error, context.err_terminal));
+  return exit_code;
+} catch (const std::exception& problem) {
+  static_cast<void>(write_all(
+      STDERR_FILENO, "error: a bug in berth: " + std::string(problem.what()) + " (E7002)\n"));
+  return kBug;
+}
+
+}  // namespace berth::cli

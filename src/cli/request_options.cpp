@@ -1,0 +1,95 @@
+#include "cli/request_options.hpp"
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr int kMostGpus = 1024;  // far above any machine, far below what would overflow anything
+constexpr int kMostCpus = 8192;  // as model/cpu_list.hpp
+
+std::optional<std::string> find(const std::map<std::string, std::string>& environment,
+                                const char* name) {
+  const auto found = environment.find(name);
+  if (found == environment.end()) return std::nullopt;
+  return found->second;
+}
+
+/// "'many' is not … (E0104)" as "--gpus: 'many' is not …".
+Error about(const char* option, Error error) {
+  return std::move(error).during(option);
+}
+
+Result<std::optional<int>> parse_gpus(const Arguments& arguments) {
+  const auto given = arguments.value("--gpus");
+  if (!given) return std::optional<int>();
+  if (*given == "none") return std::optional<int>(0);
+  const auto number = parse_integer(*given, 0, kMostGpus);
+  if (!number) return about("--gpus", number.error());
+  return std::optional<int>(static_cast<int>(*number));
+}
+
+Error contradiction(const char* one, const char* other) {
+  return {ErrorCode::kInvalidArgument, "E0010", text("{} and {} contradict each other", one, other),
+          text("leave one of them out")};
+}
+
+/// On the CPU there is nothing that could be given a number or memory.
+Status check_cpu(const Arguments& arguments, model::Request& request) {
+  if (arguments.has("--cpu")) {
+    if (request.gpus.value_or(0) > 0) return contradiction("--cpu", "--gpus");
+    request.gpus = 0;
+  }
+  if (request.gpus != 0) return Done{};
+  const char* cpu = arguments.has("--cpu") ? "--cpu" : "--gpus none";
+  if (!request.devices.empty()) return contradiction(cpu, "--devices");
+  if (request.memory_bytes) return contradiction(cpu, "--memory");
+  return Done{};
+}
+
+Status read_numbers(const Arguments& arguments, model::Request& request) {
+  const auto gpus = parse_gpus(arguments);
+  if (!gpus) return gpus.error();
+  request.gpus = *gpus;
+  if (const auto given = arguments.value("--memory")) {
+    const auto size = parse_size(*given);
+    if (!size) return about("--memory", size.error());
+    if (*size == 0)
+      return Error{ErrorCode::kInvalidArgument, "E0011",
+                   text("--memory: no memory at all was asked for"),
+                   text("to run on the CPU: {}", "--cpu")};
+    request.memory_bytes = *size;
+  }
+  if (const auto given = arguments.value("--cpus")) {
+    const auto number = parse_integer(*given, 1, kMostCpus);
+    if (!number) return about("--cpus", number.error());
+    request.cpus = static_cast<int>(*number);
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<model::Request> parse_request(const Arguments& arguments,
+                                     const std::map<std::string, std::string>& environment) {
+  model::Request request;
+  const auto numbers = read_numbers(arguments, request);
+  if (!numbers) return numbers.error();
+  request.devices = arguments.values("--devices");
+  const auto sound = check_cpu(arguments, request);
+  if (!sound) return sound.error();
+  request.inherited_cuda = find(environment, "CUDA_VISIBLE_DEVICES");
+  request.inherited_cuda_order = find(environment, "CUDA_DEVICE_ORDER");
+  request.inherited_hip = find(environment, "HIP_VISIBLE_DEVICES");
+  request.inherited_rocr = find(environment, "ROCR_VISIBLE_DEVICES");
+  request.inherited_ze = find(environment, "ZE_AFFINITY_MASK");
+  request.inherited_tpu = find(environment, "TPU_VISIBLE_CHIPS");
+  return request;
+}
+
+policy::EnvironmentOptions environment_options(const Arguments& arguments) {
+  return {arguments.has("--override"), arguments.has("--quiet")};
+}
+
+}  // namespace berth::cli

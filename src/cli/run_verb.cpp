@@ -1,0 +1,275 @@
+// `berth run`: request → look at the machine → placement → environment → job → report.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <functional>
+
+#include "base/descriptor.hpp"
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/request_options.hpp"
+#include "cli/verbs.hpp"
+#include "inventory/observe.hpp"
+#include "model/cpu_list.hpp"
+#include "output/error.hpp"
+#include "output/report.hpp"
+#include "policy/environment.hpp"
+#include "policy/placement.hpp"
+#include "run/front.hpp"
+#include "run/job_folder.hpp"
+#include "run/sampler.hpp"
+
+namespace berth::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using Variables = std::map<std::string, std::string>;
+
+/// What is decided before anything starts.
+struct Plan {
+  model::Snapshot snapshot;
+  model::Placement placement;
+  model::Environment environment;
+};
+
+/// As exit_code_of, but what is not the user's wording is 125: the small numbers belong to the
+/// command.
+int exit_code_for_run(const Error& error, bool no_wait) {
+  if (error.id == "E0510") return kNotFound;
+  if (error.id == "E0511") return kNotExecutable;
+  if (error.id == "E0412" && no_wait) return kRefused;
+  return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
+}
+
+int fail(const Context& context, const Error& error) {
+  const int code = exit_code_for_run(error, context.arguments.has("--no-wait"));
+  context.err(context.json ? output::error_json(error, code)
+                           : output::show_error(error, context.err_terminal));
+  return code;
+}
+
+void note(const Context& context, const std::string& sentence) {
+  if (!context.json) context.err(text("note: {}", sentence) + "\n");
+}
+
+model::Snapshot look(const Context& context, bool details) {
+  inventory::Options options;
+  options.process_details = details;
+  options.holders = details;
+  // OpenCL devices are never given to a job; they only must count where a device is named.
+  if (!context.arguments.has("--devices")) options.opencl = inventory::OpenCl::kNever;
+  options.on_slow = [&](std::string_view sentence) { note(context, std::string(sentence)); };
+  return inventory::observe(inventory::Sources::from_environment(), options);
+}
+
+/// Without a broker nobody tells when a device becomes free, so it looks again now and then.
+Result<model::Placement> wait_for_place(const Context& context, const model::Request& request,
+                                        model::Snapshot& snapshot) {
+  auto placement = policy::place(request, snapshot);
+  if (placement || placement.error().id != "E0412") return placement;
+  snapshot = look(context, true);  // who holds what, in words
+  placement = policy::place(request, snapshot);
+  bool said = false;
+  while (!placement && placement.error().id == "E0412" && !context.arguments.has("--no-wait")) {
+    ::poll(nullptr, 0, said ? 2000 : 1000);
+    if (!said) note(context, text("waiting: {}", placement.error().message));
+    said = true;
+    snapshot = look(context, true);
+    placement = policy::place(request, snapshot);
+  }
+  return placement;
+}
+
+Result<Plan> make_plan(const Context& context, const model::Request& request,
+                       const Variables& variables) {
+  Plan plan;
+  plan.snapshot = look(context, false);
+  auto placement = wait_for_place(context, request, plan.snapshot);
+  if (!placement) return std::move(placement).error();
+  plan.placement = std::move(*placement);
+  plan.environment = policy::environment_for(plan.placement, plan.snapshot, variables,
+                                             environment_options(context.arguments));
+  return plan;
+}
+
+run::Launch launch_of(const Context& context, const Plan& plan, Variables variables) {
+  run::Launch launch;
+  launch.command = context.arguments.command;
+  for (const model::Setting& one : plan.environment.settings) {
+    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
+    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
+  }
+  for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
+  if (!plan.environment.cpus.empty())
+    launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
+  return launch;
+}
+
+/// --report FILE, opened before the job starts, so that a wrong name is said before hours of work.
+struct ReportFile {
+  std::string path;
+  Descriptor file;
+};
+
+Result<ReportFile> open_report(const Context& context) {
+  ReportFile report;
+  const std::string path = context.arguments.value("--report").value_or("-");
+  if (path == "-" || path == "none") return report;
+  report.path = path;
+  report.file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  if (report.file) return report;
+  return Error{
+      ErrorCode::kUnavailable, "E0515",
+      text("the report cannot be written to {}: {}", printable(path), ::strerrordesc_np(errno)),
+      "ls -ld \"$(dirname " + printable(path) + ")\""};
+}
+
+void write_report(const Context& context, const ReportFile& report, std::string_view bytes) {
+  struct stat status = {};
+  if (::fstat(report.file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+      ::ftruncate(report.file.get(), 0) != 0)
+    return;
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(report.file.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      note(context, text("the report cannot be written to {}: {}", printable(report.path),
+                         ::strerrordesc_np(errno)) +
+                        " (E0515)");
+      return;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+model::Report report_of(const Context& context, const Plan& plan, const model::Request& request) {
+  model::Report report;
+  report.command = context.arguments.command;
+  report.name = context.arguments.value("--name").value_or("");
+  report.threads = plan.environment.threads;
+  report.cpus = plan.environment.cpus;
+  report.settings = plan.environment.settings;
+  report.on_cpu_by_request = request.gpus == 0;
+  report.started_unix_milliseconds =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  return report;
+}
+
+void add_ending(model::Report& report, const run::Ending& ending) {
+  report.outcome = ending.outcome;
+  report.wall = ending.wall;
+  report.cpu = ending.cpu;
+  report.peak_rss_bytes = ending.peak_rss_bytes;
+  if (ending.left > 0)
+    report.notes.push_back(
+        text_n("{} process of the job could not be ended: another user's, or in the kernel",
+               "{} processes of the job could not be ended: another user's, or in the kernel",
+               ending.left, ending.left));
+  if (ending.pin_error != 0)
+    report.notes.push_back(
+        text("the processors could not be set ({}); the job ran on all it may use",
+             ::strerrordesc_np(ending.pin_error)));
+}
+
+/// Forms a report anew in the language of its reader.
+using Form = std::function<model::Report()>;
+
+/// JSON is for programs: its sentences change with --lang alone, as everywhere.
+std::string json_of(const Context& context, const Form& form) {
+  const Language people = language();
+  if (!context.arguments.has("--lang")) set_language(Language::kEnglish);
+  std::string json = output::report_json(form());
+  set_language(people);
+  return json;
+}
+
+void say(const Context& context, const ReportFile& file, const Form& form) {
+  if (file.file) write_report(context, file, json_of(context, form));
+  if (context.json) {
+    context.err(json_of(context, form));
+    return;
+  }
+  const model::Report report = form();
+  const auto asked = context.arguments.value("--report");
+  const bool text_wanted = asked ? *asked == "-" : context.err_terminal.tty;
+  if (text_wanted) {
+    context.err(output::report_text(report, context.err_terminal));
+    return;
+  }
+  for (const std::string& sentence : report.notes) note(context, sentence);
+}
+
+/// A command that could not be executed is told by its error; the report file gets it, too.
+void report_no_start(const Context& context, const ReportFile& file, model::Report& report,
+                     const Error& error) {
+  if (!file.file) return;
+  report.outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
+                        : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
+                                              : model::OutcomeClass::kLost;
+  report.outcome.exit_code = exit_code_for_run(error, false);
+  write_report(context, file, output::report_json(report));
+}
+
+Result<int> run_plan(const Context& context, const model::Request& request, const Plan& plan,
+                     const Variables& variables, run::Inherited& inherited) {
+  const auto file = open_report(context);
+  if (!file) return file.error();
+  run::Launch launch = launch_of(context, plan, variables);
+  auto folder = run::make_job_folder();
+  if (folder)
+    launch.job_folder = *folder;
+  else
+    note(context,
+         text("{} ({}); the job runs all the same", folder.error().message, folder.error().id));
+  model::Report report = report_of(context, plan, request);
+  run::Sampler sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement);
+  const auto ending = run::run_job(launch, inherited, sampler);
+  run::remove_job_folder(launch.job_folder);
+  if (!ending) {
+    report_no_start(context, *file, report, ending.error());
+    return ending.error();
+  }
+  say(context, *file, [&] {
+    model::Report whole = report;
+    add_ending(whole, *ending);
+    sampler.fill(whole, plan.snapshot);
+    return whole;
+  });
+  if (ending->interrupted) run::die_of_interrupt();
+  return ending->outcome.exit_code;
+}
+
+}  // namespace
+
+Result<int> run_run(const Context& context) {
+  run::Inherited inherited = run::inherit();
+  const std::vector<std::string>& command = context.arguments.command;
+  if (command.empty() || command.front().empty()) {
+    return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
+                 "berth run -- python train.py"};
+  }
+  const Variables variables = whole_environment();
+  const auto request = parse_request(context.arguments, variables);
+  if (!request) return request.error();
+  const auto plan = make_plan(context, *request, variables);
+  if (!plan) return fail(context, plan.error());
+  if (context.arguments.has("--dry-run")) {
+    context.out(context.json
+                    ? output::plan_json(command, plan->environment, plan->placement, plan->snapshot)
+                    : output::plan_text(command, plan->environment, plan->placement, plan->snapshot,
+                                        context.out_terminal));
+    return 0;
+  }
+  const auto code = run_plan(context, *request, *plan, variables, inherited);
+  return code ? *code : fail(context, code.error());
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,171 @@
+// The verb table. To add a verb: a row here, a function in its own file, texts in po/, a page in
+// the guide (CONTRIBUTING.md).
+#include "cli/verbs.hpp"
+
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/request_options.hpp"
+#include "output/view.hpp"
+
+namespace berth::cli {
+namespace {
+
+constexpr auto kCommon = std::to_array<Option>({
+    {"--json", nullptr, "print one JSON document instead of text"},
+    {"--lang", "en|zh", "language of the text (default: from LC_ALL, LC_MESSAGES or LANG)"},
+    {"--color", "auto|always|never", "colour (default: auto; NO_COLOR is honoured)"},
+    {"-h,--help", nullptr, "show this page"},
+});
+
+constexpr Option kDevice{"-d,--device", "LIST",
+                         "only these devices: index, uuid or PCI address, comma separated", true};
+constexpr Option kUser{"-u,--user", "NAME", "only what this user (name or uid) uses"};
+constexpr Option kMine{"-m,--mine", nullptr, "only what you use"};
+constexpr Option kWide{"-w,--wide", nullptr, "all columns, however wide the terminal is"};
+constexpr Option kOpenCl{"--opencl", nullptr,
+                         "ask OpenCL, too (default: only where no GPU is found)"};
+constexpr Option kNoOpenCl{"--no-opencl", nullptr, "do not ask OpenCL"};
+
+constexpr auto kOverviewOptions = std::to_array<Option>({
+    kOpenCl,
+    kNoOpenCl,
+    {"-V,--version", nullptr, "print version, revision and compiler"},
+});
+constexpr auto kOverviewExamples = std::to_array<Example>({
+    {"berth", "devices, who uses them, what is wrong, and what to do next"},
+    {"berth --json", "the same for a program"},
+});
+
+constexpr auto kLsOptions = std::to_array<Option>({
+    kDevice,
+    kUser,
+    kMine,
+    {"-s,--sort", output::kDeviceSortKeys, "order of the rows; numbers largest first"},
+    kWide,
+    {"-l,--details", nullptr, "every field of every device, and why a reading is absent"},
+    {"--pcie-throughput", nullptr, "measure PCIe traffic, which takes the driver 40 ms a GPU"},
+    kOpenCl,
+    kNoOpenCl,
+});
+constexpr auto kLsExamples = std::to_array<Example>({
+    {"berth ls", "every device in one table"},
+    {"berth ls --details --device 0", "all that is known about one device"},
+    {"berth ls --json | jq '.devices[].uuid'", "for a program"},
+});
+
+constexpr auto kPsOptions = std::to_array<Option>({
+    kDevice,
+    kUser,
+    kMine,
+    {"-s,--sort", output::kProcessSortKeys, "order of the rows; numbers largest first"},
+    kWide,
+    kOpenCl,
+    kNoOpenCl,
+});
+constexpr auto kPsExamples = std::to_array<Example>({
+    {"berth ps", "every process on a device, and whose it is"},
+    {"berth ps --mine --sort memory", "your own, the largest first"},
+});
+
+constexpr auto kHelpOptions = std::to_array<Option>({
+    {"--man", nullptr, "print the man page"},
+    {"--markdown", nullptr, "print the page for docs/cli.md"},
+    {"--completion", "bash|zsh|fish", "print a completion script for a shell"},
+});
+constexpr auto kHelpExamples = std::to_array<Example>({
+    {"berth help run", "all about one verb"},
+    {"berth help --man | man -l -", "the man page of all verbs"},
+    {"source <(berth help --completion bash)", "complete words in this shell"},
+});
+
+constexpr auto kRunOnlyOptions = std::to_array<Option>({
+    {"--name", "NAME", "a name for the job, for its report"},
+    {"--dry-run", nullptr, "only print what would be set and done"},
+    {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, also where it is no terminal"},
+    {"--no-wait", nullptr, "fail (6) instead of waiting while no device is free enough"},
+});
+constexpr auto kRunOptions = join(kRequestOptions, kRunOnlyOptions);
+constexpr auto kRunExamples = std::to_array<Example>({
+    {"berth run -- python train.py", "on a free GPU where there is one, else on the CPU"},
+    {"berth run --gpus 2 -- python train.py", "on two"},
+    {"berth run --memory 8GiB -- python infer.py", "beside others, where that much is free"},
+    {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
+    {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
+});
+constexpr auto kEnvOptions =
+    join(kRequestOptions,
+         std::to_array<Option>({
+             {"--format", "shell|json|dotenv|docker|cdi",
+              "for eval, --env-file, docker run, podman run, or a program (default: shell)"},
+         }));
+constexpr auto kEnvExamples = std::to_array<Example>({
+    {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
+    {"berth env --gpus 2 --format docker", "the same for a container"},
+    {"berth env --cpu", "hide every GPU, threads from the cores"},
+});
+
+constexpr auto kSimOptions = std::to_array<Option>({
+    {"--machine", "NAME|FILE",
+     "the machine: one that Berth carries, or a file (docs/simulator.md)"},
+    {"--processes", "N", "start N processes and spread them over the GPUs"},
+    {"--attach", "PID:DEVICE:SIZE", "put a process that runs already on a GPU", true},
+    {"--seed", "N", "another number, another load (default: 0)"},
+    {"--at", "SECONDS", "time stands still that long after the start"},
+    {"--fault", "KIND[:DEVICE][@SECONDS][=VALUE]",
+     "lost, hung, slow, xid, ecc, remap, throttle, mismatch, no-permission, no-driver or zombie",
+     true},
+    {"--report", "FILE", "write at the end, as JSON, what was asked of the driver (- is stderr)"},
+    {"--list", nullptr, "list the machines that Berth carries"},
+    {"--describe", "NAME|FILE", "show what a machine has"},
+});
+constexpr auto kSimExamples = std::to_array<Example>({
+    {"berth sim --list", "which machines there are"},
+    {"berth sim --machine dgx-h100-8 --processes 20 -- berth", "what a big machine looks like"},
+    {"berth sim --machine lab-4x3090 --fault lost:2 -- berth ls", "a GPU that fell off the bus"},
+    {"berth sim --machine ./mine.toml --at 60 -- gpustat",
+     "another tool, on a machine of your own"},
+});
+
+constexpr auto kVerbs = std::to_array<Verb>({
+    {"", Group::kLook, "one screen: devices, users, problems, next steps", "", false,
+     kOverviewOptions, kOverviewExamples, run_overview},
+    {"ls", Group::kLook, "the devices of this machine, of every vendor, and the CPU", "", false,
+     kLsOptions, kLsExamples, run_ls},
+    {"ps", Group::kLook, "the processes on devices: whose, how much, where", "", false, kPsOptions,
+     kPsExamples, run_ps},
+    {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
+     true, kRunOptions, kRunExamples, run_run},
+    {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
+     kEnvExamples, run_env},
+    {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,
+     run_help},
+    {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,
+     kSimOptions, kSimExamples, run_sim},
+});
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  return kVerbs;
+}
+std::span<const Option> common_options() {
+  return kCommon;
+}
+
+const Verb* find_verb(std::string_view name) {
+  for (const Verb& verb : kVerbs)
+    if (verb.name == name) return &verb;
+  return nullptr;
+}
+
+Error unknown_verb(const std::string& word) {
+  std::vector<std::string> known;
+  for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
+  const std::string near = nearest(word, known);
+  return {ErrorCode::kInvalidArgument, "E0002", text("there is no verb '{}'", printable(word)),
+          (near.empty() ? "" : text("did you mean {}?", "berth " + near) + "   ") + "berth help"};
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,19 @@
+// One function a verb, each in a file of its name.
+#pragma once
+
+#include "cli/verb.hpp"
+
+namespace berth::cli {
+
+Result<int> run_overview(const Context& context);
+Result<int> run_ls(const Context& context);
+Result<int> run_ps(const Context& context);
+Result<int> run_env(const Context& context);
+Result<int> run_help(const Context& context);
+Result<int> run_run(const Context& context);
+Result<int> run_sim(const Context& context);
+
+/// E0002 with a "did you mean".
+[[nodiscard]] Error unknown_verb(const std::string& word);
+
+}  // namespace berth::cli

@@ -1,0 +1,286 @@
+#include "inventory/nvml_collector.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "inventory/nvml_words.hpp"
+#include "vendor/nvml/abi_constants.hpp"
+
+namespace berth::inventory {
+
+using model::Absence;
+using model::Device;
+using model::Health;
+using system::PciDevice;
+
+namespace {
+
+constexpr std::uint16_t kNvidia = 0x10de;
+
+bool is_gpu(const PciDevice& device) {
+  const std::uint32_t base = device.class_code >> 16U;
+  return device.vendor == kNvidia && (base == 0x03 || base == 0x12) && device.driver != "vfio-pci";
+}
+
+void add_bus_facts(const PciDevice& pci, Device& device) {
+  device.pci_address = pci.address;
+  device.pci_id = pci.id();
+  device.kernel_driver = pci.driver;
+  device.numa_node = pci.numa_node;
+  device.local_cpus = pci.local_cpus;
+}
+
+Device from_bus(const PciDevice& pci, Health health, Absence why) {
+  Device device;
+  device.kind = model::DeviceKind::kGpu;
+  device.vendor = model::Vendor::kNvidia;
+  device.vendor_name = "NVIDIA";
+  device.name = pci.name;
+  device.health = health;
+  add_bus_facts(pci, device);
+  set_all_absent(device.readings, why);
+  return device;
+}
+
+// A driver that knows only of GPUs in its own container says "not found" of the others, which are
+// then no business of ours.
+bool is_not_ours(const frames::Device& frame, bool asked_by_address) {
+  return asked_by_address &&
+         (frame.refused == NVML_ERROR_NOT_FOUND || frame.refused == NVML_ERROR_NO_PERMISSION);
+}
+
+void mark_silent(Device& device) {
+  device.health = Health::kNoAnswer;
+  device.health_reasons.clear();
+  device.throttle_reasons.clear();
+  device.partitions.clear();
+  set_all_absent(device.readings, Absence::kNoAnswer);
+}
+
+// On a Jetson NVML knows the GPU but nothing about it; the kernel knows its load, in tenths of a
+// percent.
+void add_jetson_load(const Sources& sources, Device& device) {
+  if (!device.pci_address.empty() || device.readings.utilization_percent) return;
+  const auto load = read_number(sources.roots.sys + "/devices/gpu.0/load");
+  if (load && *load >= 0 && *load <= 1000) {
+    device.readings.utilization_percent = static_cast<double>(*load) / 10;
+  }
+}
+
+std::string note_on_processes(Absence why) {
+  if (why == Absence::kNoPermission) {
+    return text("the driver does not let this user see who uses it");
+  }
+  return text("the driver does not tell who uses it");
+}
+
+// A device that never told its address has the one that nobody else has, if there is one such
+// device and one such address.
+void find_address_of_the_silent(const std::vector<PciDevice>& gpus, std::vector<Device>& devices) {
+  Device* unknown = nullptr;
+  for (Device& device : devices) {
+    if (!device.pci_address.empty()) continue;
+    if (unknown != nullptr) return;
+    unknown = &device;
+  }
+  const PciDevice* unclaimed = nullptr;
+  for (const PciDevice& pci : gpus) {
+    const bool claimed = std::any_of(devices.begin(), devices.end(), [&pci](const Device& device) {
+      return device.pci_address == pci.address;
+    });
+    if (claimed || pci.suspended) continue;
+    if (unclaimed != nullptr) return;
+    unclaimed = &pci;
+  }
+  if (unknown == nullptr || unclaimed == nullptr || !unknown->uuid.empty()) return;
+  unknown->pci_address = unclaimed->address;
+  if (unknown->name.empty()) unknown->name = unclaimed->name;
+}
+
+void add_bus_facts(const std::vector<PciDevice>& gpus, std::vector<Device>& devices) {
+  for (Device& device : devices) {
+    for (const PciDevice& pci : gpus) {
+      if (pci.address == device.pci_address) add_bus_facts(pci, device);
+    }
+  }
+}
+
+// By address; those without one come after, as the driver counts them.
+void sort_by_address(NvmlReport& report) {
+  std::vector<std::size_t> order(report.devices.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&report](std::size_t i) {
+    const Device& device = report.devices[i];
+    return std::tuple(device.pci_address.empty(), std::string_view(device.pci_address),
+                      device.vendor_index.value_or(~0U));
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&key](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::vector<int> new_place(order.size());
+  std::vector<Device> sorted;
+  sorted.reserve(order.size());
+  for (const std::size_t old : order) {
+    new_place[old] = static_cast<int>(sorted.size());
+    sorted.push_back(std::move(report.devices[old]));
+  }
+  report.devices = std::move(sorted);
+  for (model::DeviceProcess& process : report.processes) {
+    process.device = new_place[static_cast<std::size_t>(process.device)];
+  }
+}
+
+bool says_there_is_nothing(const frames::Failed& failed) {
+  return failed.id == "E0301" || failed.id == "E0304" || failed.code == NVML_ERROR_GPU_NOT_FOUND ||
+         failed.code == NVML_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+std::vector<PciDevice> nvidia_gpus(const std::vector<PciDevice>& pci) {
+  std::vector<PciDevice> gpus;
+  std::copy_if(pci.begin(), pci.end(), std::back_inserter(gpus), is_gpu);
+  return gpus;
+}
+
+bool all_asleep(const std::vector<PciDevice>& gpus) {
+  return !gpus.empty() &&
+         std::all_of(gpus.begin(), gpus.end(), [](const PciDevice& gpu) { return gpu.suspended; });
+}
+
+std::vector<std::string> awake_beside_asleep(const std::vector<PciDevice>& gpus) {
+  std::vector<std::string> awake;
+  bool asleep = false;
+  for (const PciDevice& gpu : gpus) {
+    asleep |= gpu.suspended;
+    const bool with_driver = gpu.driver.empty() || gpu.driver == "nvidia";
+    if (!gpu.suspended && with_driver) awake.push_back(gpu.address);
+  }
+  if (!asleep) awake.clear();
+  return awake;
+}
+
+void Collector::take(frames::Frame&& frame) {
+  if (std::holds_alternative<frames::Loaded>(frame)) loaded_ = true;
+  if (std::holds_alternative<frames::Done>(frame)) done_ = true;
+  if (auto* failed = std::get_if<frames::Failed>(&frame)) failed_ = std::move(*failed);
+  if (auto* ready = std::get_if<frames::Ready>(&frame)) {
+    if (ready_) return;  // once
+    ready_ = std::move(*ready);
+    devices_.resize(ready_->devices);
+  }
+  if (auto* device = std::get_if<frames::Device>(&frame)) {
+    if (device->position < devices_.size()) devices_[device->position] = std::move(*device);
+  }
+}
+
+NvmlReport Collector::report(const Sources& sources, const Options& options, Ending ending) {
+  NvmlReport report;
+  describe_driver(sources, options, ending, report.driver);
+  add_answers(report);
+  find_address_of_the_silent(gpus_, report.devices);
+  add_bus_facts(gpus_, report.devices);
+  add_from_bus(report);
+  for (Device& device : report.devices) add_jetson_load(sources, device);
+  sort_by_address(report);
+  return report;
+}
+
+NvmlReport Collector::report_unasked(const Sources& sources) const {
+  NvmlReport report;
+  if (all_asleep(gpus_)) {
+    report.driver.state = "ok";
+    report.driver.version =  // as the kernel module states it, which wakes nobody
+        printable(read_line(sources.roots.sys + "/module/nvidia/version").value_or(""));
+  }
+  for (const PciDevice& gpu : gpus_) {
+    report.devices.push_back(gpu.suspended
+                                 ? from_bus(gpu, Health::kAsleep, Absence::kAsleep)
+                                 : from_bus(gpu, Health::kNotChecked, Absence::kNotAsked));
+  }
+  return report;
+}
+
+void Collector::describe_driver(const Sources& sources, const Options& options, Ending ending,
+                                model::Driver& driver) const {
+  if (ready_) {
+    driver.version = ready_->driver_version;
+    driver.cuda_version = ready_->cuda_version;
+  }
+  driver.state = "ok";
+  const bool some_answered = std::any_of(devices_.begin(), devices_.end(), [](const auto& device) {
+    return device && device->complete;
+  });
+  if (ending.no_child) {
+    describe_no_child(driver);
+  } else if (failed_ && gpus_.empty() && says_there_is_nothing(*failed_)) {
+    driver.state = "none";
+  } else if (failed_) {
+    describe_failure(*failed_, sources.nvml_library, driver);
+  } else if (done_) {
+    return;
+  } else if (ending.closed) {
+    describe_death(ending.signal, driver);
+  } else if (!ready_) {
+    describe_silence(loaded_, options.initialisation_deadline, driver);
+  } else if (!some_answered) {
+    describe_silent_devices(options.device_deadline, driver);
+  }
+}
+
+void Collector::add_answers(NvmlReport& report) {
+  for (std::size_t position = 0; position < devices_.size(); ++position) {
+    frames::Device frame;
+    if (devices_[position]) {
+      frame = std::move(*devices_[position]);
+    } else if (only_addresses_.empty()) {
+      frame.device.vendor_index = static_cast<std::uint32_t>(position);
+    }
+    if (is_not_ours(frame, !only_addresses_.empty())) continue;
+    if (frame.device.pci_address.empty() && position < only_addresses_.size()) {
+      frame.device.pci_address = only_addresses_[position];
+    }
+    add_row(std::move(frame), report);
+  }
+}
+
+void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
+  Device& device = frame.device;
+  device.kind = model::DeviceKind::kGpu;
+  device.vendor = model::Vendor::kNvidia;
+  device.vendor_name = "NVIDIA";
+  if (!frame.complete) mark_silent(device);
+  if (frame.no_process_list) device.note = note_on_processes(*frame.no_process_list);
+  const int place = static_cast<int>(report.devices.size());
+  for (model::DeviceProcess& process : frame.processes) {
+    process.device = place;
+    report.processes.push_back(std::move(process));
+  }
+  report.unix_milliseconds = std::max(report.unix_milliseconds, frame.unix_milliseconds);
+  report.devices.push_back(std::move(device));
+}
+
+// What sleeps is known from the bus alone, and so is all there is where the driver never came to
+// speak of devices.
+void Collector::add_from_bus(NvmlReport& report) const {
+  const std::size_t told = report.devices.size();
+  for (const PciDevice& gpu : gpus_) {
+    const bool known = std::any_of(
+        report.devices.begin(), report.devices.begin() + static_cast<std::ptrdiff_t>(told),
+        [&gpu](const Device& device) { return device.pci_address == gpu.address; });
+    if (known) continue;
+    if (gpu.suspended) {
+      report.devices.push_back(from_bus(gpu, Health::kAsleep, Absence::kAsleep));
+    } else if (!ready_ && report.driver.state == "no answer") {
+      report.devices.push_back(from_bus(gpu, Health::kNoAnswer, Absence::kNoAnswer));
+    } else if (!ready_) {
+      report.devices.push_back(from_bus(gpu, Health::kNotChecked, Absence::kFailed));
+      report.devices.back().managed = false;
+    }
+  }
+}
+
+}  // namespace berth::inventory

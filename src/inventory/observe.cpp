@@ -1,0 +1,240 @@
+// One look: the driver is asked in a child, which takes longest, and meanwhile everything else is
+// read from /proc and /sys. What the parts say is then joined by functions that only compute
+// (numbering, attribution).
+#include "inventory/observe.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "base/text.hpp"
+#include "inventory/attribution.hpp"
+#include "inventory/drm_processes.hpp"
+#include "inventory/local_processes.hpp"
+#include "inventory/numbering.hpp"
+#include "inventory/nvml_reader.hpp"
+#include "inventory/unified_memory.hpp"
+#include "system/drm_fdinfo.hpp"
+#include "system/host.hpp"
+#include "system/pci.hpp"
+#include "vendor/amd/amd.hpp"
+#include "vendor/intel/intel.hpp"
+#include "vendor/opencl/opencl.hpp"
+#include "vendor/other/other.hpp"
+#include "vendor/sysfs/sysfs_device.hpp"
+
+namespace berth::inventory {
+
+namespace {
+
+using model::Device;
+using model::Snapshot;
+using std::chrono::milliseconds;
+
+/// Long enough for the descriptors of some ten thousand processes; after that a look is better than
+/// a complete one.
+constexpr milliseconds kHolderSearch{100};
+
+/// A platform that compiles its own kernels may take a second to start; a hung one never answers,
+/// and a look that waits longer than this feels broken.
+constexpr milliseconds kOpenClDeadline{2'000};
+
+bool is_nvidia_gpu(const model::PciDevice& one) {
+  constexpr std::uint16_t kNvidia = 0x10de;
+  const std::uint32_t base_class = one.class_code >> 16U;
+  return one.vendor == kNvidia && (base_class == 0x03 || base_class == 0x12);
+}
+
+/// NVIDIA's GPUs that are set aside for virtual machines: the driver here knows nothing of them.
+std::vector<Device> given_away(const std::vector<model::PciDevice>& pci) {
+  std::vector<Device> devices;
+  for (const model::PciDevice& one : pci) {
+    if (!is_nvidia_gpu(one) || one.driver != "vfio-pci") continue;
+    Device device = sysfs::device_from(one);
+    device.vendor = model::Vendor::kNvidia;
+    device.vendor_name = "NVIDIA";
+    device.name = one.name.empty() ? "NVIDIA GPU" : one.name;
+    sysfs::mark_without_driver(device, {});
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+class Look {
+ public:
+  Look(const Sources& sources, const Options& options) : sources_(sources), options_(options) {}
+
+  Snapshot take() {
+    const std::vector<model::PciDevice> pci = system::scan_pci(sources_.roots);
+    NvmlReader nvml(sources_, options_, pci);
+    read_others(pci);
+    NvmlReport report = nvml.finish();
+    finish_opencl(report);
+    join(std::move(report));
+    if (options_.processes) attribute();
+    return std::move(snapshot_);
+  }
+
+ private:
+  void read_others(const std::vector<model::PciDevice>& pci) {
+    const Roots& roots = sources_.roots;
+    add(given_away(pci));
+    add(amd::read_devices(roots, pci));
+    add(intel::read_devices(roots, pci));
+    start_opencl(pci);
+    add(other::read_tpus(roots, pci));
+    add(other::read_unmanaged(pci));
+    snapshot_.host = system::read_host(roots);
+    snapshot_.host.simulated = sources_.simulated;
+    cpu_ = system::cpu_device(roots, snapshot_.host);
+    if (options_.processes && std::any_of(others_.begin(), others_.end(), has_drm_clients))
+      clients_ = system::read_drm_clients(roots);
+  }
+
+  static bool is_usable(const Device& device) { return device.managed; }
+
+  static bool has_drm_clients(const Device& device) {
+    return device.managed && device.health != model::Health::kAsleep &&
+           (device.vendor == model::Vendor::kAmd || device.vendor == model::Vendor::kIntel);
+  }
+
+  /// Other users' descriptors are for root alone to see.
+  [[nodiscard]] bool sees_everybody() const {
+    return sources_.roots.drm_proc != "/proc" || ::geteuid() == 0;
+  }
+
+  // Starting its platforms costs more than all the rest of a look, so by itself it is asked only
+  // where there is no GPU, which other readers would tell more about, and a platform is installed.
+  void start_opencl(const std::vector<model::PciDevice>& pci) {
+    const bool gpus = std::any_of(pci.begin(), pci.end(), is_nvidia_gpu) ||
+                      std::any_of(others_.begin(), others_.end(), is_usable);
+    if (options_.opencl == OpenCl::kAlways || (may_ask_opencl() && !gpus))
+      opencl_.emplace(sources_.opencl_library);
+  }
+
+  [[nodiscard]] bool may_ask_opencl() const {
+    return options_.opencl == OpenCl::kAuto && !sources_.opencl_library.empty() &&
+           !list_folder(sources_.roots.etc + "/OpenCL/vendors").empty();
+  }
+
+  /// Adds OpenCL's devices without those that another driver has told of.
+  void finish_opencl(const NvmlReport& nvml) {
+    if (opencl_ && options_.opencl == OpenCl::kAuto && !nvml.devices.empty()) opencl_.reset();
+    if (!opencl_) {
+      if (may_ask_opencl())
+        snapshot_.notes.push_back(text("OpenCL was not asked: {} asks it", "--opencl"));
+      return;
+    }
+    opencl::Report report = opencl_->finish(kOpenClDeadline);
+    if (report.error)
+      snapshot_.notes.push_back(fmt::format("{} ({})", report.error->message, report.error->id));
+    const auto known = [&](const Device& device) {
+      const auto same = [&](const Device& other) {
+        return other.pci_address == device.pci_address;
+      };
+      return !device.pci_address.empty() &&
+             (std::any_of(others_.begin(), others_.end(), same) ||
+              std::any_of(nvml.devices.begin(), nvml.devices.end(), same));
+    };
+    for (Device& device : report.devices)
+      if (!known(device)) others_.push_back(std::move(device));
+  }
+
+  void add(std::vector<Device>&& devices) {
+    std::move(devices.begin(), devices.end(), std::back_inserter(others_));
+  }
+
+  void join(NvmlReport&& report) {
+    snapshot_.unix_milliseconds = std::chrono::duration_cast<milliseconds>(
+                                      std::chrono::system_clock::now().time_since_epoch())
+                                      .count();
+    snapshot_.driver = std::move(report.driver);
+    // NVIDIA's devices come first, so that the positions their processes name stay.
+    snapshot_.devices = std::move(report.devices);
+    for (Device& device : snapshot_.devices) share_host_memory(device, cpu_);
+    for (Device& device : others_) share_host_memory(device, cpu_);
+    std::move(others_.begin(), others_.end(), std::back_inserter(snapshot_.devices));
+    snapshot_.devices.push_back(std::move(cpu_));
+    if (options_.processes) {
+      snapshot_.processes = std::move(report.processes);
+      add_drm_processes(clients_, sees_everybody(), snapshot_.devices, snapshot_.processes);
+      describe_processes();
+    }
+    number_devices(snapshot_.devices, snapshot_.processes);
+    sort_processes(snapshot_.processes);
+  }
+
+  void describe_processes() {
+    const Roots& roots = sources_.roots;
+    if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty())
+      snapshot_.notes.push_back(
+          text("{} cannot be read: processes are shown by number only", roots.proc));
+    // The processes of a simulated machine were started beside us, in our own namespace.
+    const system::PidTranslator translator =
+        sources_.simulated ? system::PidTranslator(roots, system::PidView::kHost)
+                           : system::PidTranslator(roots);
+    foreign_ = translator.view() == system::PidView::kForeign;
+    if (foreign_ && !snapshot_.processes.empty())
+      snapshot_.notes.push_back(text(
+          "the driver numbers processes as the host does, and this container cannot tell which "
+          "of its own they are"));
+    fill_local(snapshot_.processes, roots, translator,
+               options_.process_details ? system::Depth::kAll : system::Depth::kUser);
+  }
+
+  void attribute() {
+    std::vector<std::pair<const Device*, std::uint64_t>> open;
+    for (const Device& device : snapshot_.devices) {
+      const std::uint64_t bytes = unaccounted_bytes(device, snapshot_.processes);
+      if (bytes != 0) open.emplace_back(&device, bytes);
+    }
+    if (open.empty()) return;
+    const std::vector<system::NodeHolder> holders = search_holders();
+    for (const auto& [device, bytes] : open) {
+      const bool from_proc = device->vendor != model::Vendor::kNvidia;
+      const ListQuality quality{foreign_ && !from_proc, from_proc && !sees_everybody()};
+      snapshot_.unattributed.push_back(
+          explain(*device, bytes, snapshot_.processes, holders, quality));
+    }
+  }
+
+  std::vector<system::NodeHolder> search_holders() {
+    if (!options_.holders) return {};
+    Roots roots = sources_.roots;
+    if (sources_.simulated) {
+      // What this machine's processes have open are this machine's nodes; a simulated one has
+      // descriptors of its own.
+      if (roots.drm_proc == roots.proc) return {};
+      roots.proc = roots.drm_proc;
+    }
+    system::HolderSearch search =
+        system::find_holders(roots, {"/dev/nvidia", "/dev/dri/renderD"}, kHolderSearch);
+    if (!search.finished)
+      snapshot_.notes.push_back(text(
+          "the search for who has the devices open was ended after {} ms", kHolderSearch.count()));
+    if (!search.all_readable)
+      snapshot_.notes.push_back(
+          text("this user may not see which devices the processes of others have open"));
+    return std::move(search.holders);
+  }
+
+  const Sources& sources_;
+  const Options& options_;
+  Snapshot snapshot_;
+  std::vector<Device> others_;  // all but NVIDIA's and the CPU
+  Device cpu_;
+  std::optional<opencl::Reader> opencl_;
+  std::vector<system::DrmClient> clients_;
+  bool foreign_ = false;  // the driver's pids mean nothing here
+};
+
+}  // namespace
+
+Snapshot observe(const Sources& sources, const Options& options) {
+  return Look(sources, options).take();
+}
+
+}  // namespace berth::inventory

@@ -1,0 +1,38 @@
+#include <sys/stat.h>
+
+#include "base/environment_variables.hpp"
+#include "inventory/observe.hpp"
+
+namespace berth::inventory {
+
+namespace {
+
+bool is_folder(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+}  // namespace
+
+Sources Sources::from_environment() {
+  Sources sources;
+  if (const auto root = env_nonempty("BERTH_ROOT")) {
+    sources.roots = {*root + "/proc", *root + "/sys", *root + "/dev", *root + "/etc",
+                     *root + "/proc"};
+    // The libraries of this machine speak of this machine's devices, not of the recorded ones.
+    sources.nvml_library.clear();
+    sources.opencl_library.clear();
+  } else if (const auto simulated = env_nonempty("BERTH_SIM_DIR")) {
+    sources.simulated = true;
+    sources.roots.sys = *simulated + "/sys";
+    if (is_folder(*simulated + "/proc")) sources.roots.drm_proc = *simulated + "/proc";
+    // A simulated machine has no OpenCL platforms; those of this machine are not its own.
+    sources.opencl_library.clear();
+  }
+  // Set but empty: this library is not asked.
+  if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
+  if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
+  return sources;
+}
+
+}  // namespace berth::inventory

@@ -1,0 +1,119 @@
+// Device: one GPU, CPU or other accelerator as every part of Berth sees it; plain values, whoever
+// reported them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/reading.hpp"
+
+namespace berth::model {
+
+enum class DeviceKind : unsigned char { kGpu, kTpu, kAccelerator, kOpenCl, kCpu };
+enum class Vendor : unsigned char { kNvidia, kAmd, kIntel, kGoogle, kOther };
+/// In one word. kNotChecked: Berth sees the device but has no way to ask it how it is.
+enum class Health : unsigned char { kOk, kDegraded, kLost, kAsleep, kNoAnswer, kNotChecked };
+
+[[nodiscard]] std::string_view name(
+    DeviceKind kind);                                // "gpu", "tpu", "accelerator", "opencl", "cpu"
+[[nodiscard]] std::string_view name(Vendor vendor);  // "nvidia", "amd", "intel", "google", "other"
+[[nodiscard]] std::string_view name(
+    Health health);  // "ok", "degraded", "lost", "asleep", "no answer", "not checked"
+
+/// What is read anew at every look. BERTH_DEVICE_READINGS is the one list of them: codec, JSON,
+/// `absent` and docs follow it. Rows: C++ type, member = JSON key (the unit is in the name).
+#define BERTH_DEVICE_READINGS(ROW)             \
+  ROW(std::uint64_t, memory_total_bytes)       \
+  ROW(std::uint64_t, memory_used_bytes)        \
+  ROW(std::uint64_t, memory_reserved_bytes)    \
+  ROW(double, utilization_percent)             \
+  ROW(double, memory_utilization_percent)      \
+  ROW(double, encoder_utilization_percent)     \
+  ROW(double, decoder_utilization_percent)     \
+  ROW(double, temperature_celsius)             \
+  ROW(std::uint64_t, power_milliwatts)         \
+  ROW(std::uint64_t, power_limit_milliwatts)   \
+  ROW(std::uint64_t, energy_millijoules)       \
+  ROW(double, fan_percent)                     \
+  ROW(std::uint64_t, clock_graphics_mhz)       \
+  ROW(std::uint64_t, clock_graphics_max_mhz)   \
+  ROW(std::uint64_t, clock_sm_mhz)             \
+  ROW(std::uint64_t, clock_memory_mhz)         \
+  ROW(std::uint64_t, clock_memory_max_mhz)     \
+  ROW(std::uint64_t, pcie_generation)          \
+  ROW(std::uint64_t, pcie_generation_max)      \
+  ROW(std::uint64_t, pcie_width)               \
+  ROW(std::uint64_t, pcie_width_max)           \
+  ROW(std::uint64_t, pcie_rx_bytes_per_second) \
+  ROW(std::uint64_t, pcie_tx_bytes_per_second) \
+  ROW(std::uint64_t, performance_state)        \
+  ROW(std::uint64_t, ecc_corrected)            \
+  ROW(std::uint64_t, ecc_uncorrected)          \
+  ROW(std::uint64_t, remapped_rows)            \
+  ROW(std::uint64_t, remap_pending)            \
+  ROW(std::uint64_t, remap_failed)
+
+struct DeviceReadings {
+#define BERTH_ROW(type, member) Reading<type> member;
+  BERTH_DEVICE_READINGS(BERTH_ROW)
+#undef BERTH_ROW
+};
+
+/// Calls visit("key", reading) for every reading, in the order of the list. Readings is
+/// DeviceReadings, const or not.
+template <typename Readings, typename Visit>
+void for_each_reading(Readings& readings, Visit&& visit) {
+#define BERTH_ROW(type, member) visit(std::string_view(#member), readings.member);
+  BERTH_DEVICE_READINGS(BERTH_ROW)
+#undef BERTH_ROW
+}
+/// Sets every reading to the same absence: a device that is asleep, lost or silent.
+void set_all_absent(DeviceReadings& readings, Absence why);
+
+/// A part of a device with memory and compute of its own (MIG).
+struct Partition {
+  std::uint32_t index = 0;  // the driver's MIG index on its parent
+  std::string name;         // "MIG 1g.10gb"
+  std::string uuid;         // "MIG-…"
+  std::optional<std::uint32_t> gpu_instance, compute_instance;
+  Reading<std::uint64_t> memory_total_bytes, memory_used_bytes;
+  Reading<double> utilization_percent;  // only through GPM on Hopper and later, so mostly absent
+};
+
+struct Device {
+  int index = -1;  // Berth's: GPUs first, by vendor then PCI address; the CPU is last
+  std::optional<std::uint32_t> vendor_index;  // the driver's own number
+  DeviceKind kind = DeviceKind::kGpu;
+  Vendor vendor = Vendor::kOther;
+  std::string vendor_name;  // "NVIDIA", "AMD", "Huawei Ascend": for people
+  std::string name;
+  std::string uuid;                     // "" where the device has none
+  std::string pci_address;              // "0000:81:00.0", lower case; "" where it is not on PCI
+  std::optional<std::uint32_t> pci_id;  // vendor << 16 | device
+  std::string kernel_driver;            // "nvidia", "amdgpu", "i915", "xe"; "" unknown or none
+  std::optional<int> numa_node;
+  std::string local_cpus;                     // kernel list format "0-15,64-79"; "" unknown
+  std::optional<std::uint32_t> minor_number;  // of /dev/nvidiaN or /dev/dri/renderDN
+  std::string architecture;                   // "hopper", "gfx942"; "" unknown
+  std::string compute_capability;             // "9.0"; NVIDIA only
+  std::string compute_mode;  // "default", "exclusive process", "prohibited"; "" unknown
+  std::optional<bool> persistence_mode;
+  std::optional<bool> mig_enabled;
+  bool memory_unified =
+      false;            // the device uses the host's memory (GB10, Jetson, integrated GPUs, CPU)
+  bool managed = true;  // false: seen on the bus, but no tool of ours can use it
+  Health health = Health::kNotChecked;
+  std::vector<std::string> health_reasons;  // stable identifiers ("throttle:hw_thermal",
+                                            // "ecc_uncorrected", "nvml:15", "xid:79")
+  std::vector<std::string>
+      throttle_reasons;  // stable identifiers: "hw_thermal", "sw_power_cap", "idle", …
+  std::vector<Partition> partitions;
+  DeviceReadings readings;
+  std::optional<double> age_seconds;  // of the readings, where they are not fresh
+  std::string note;                   // one sentence for people, already translated; "" mostly
+};
+
+}  // namespace berth::model

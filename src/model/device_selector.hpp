@@ -1,0 +1,47 @@
+// How people name a device: its index, the beginning of its uuid, or its PCI address. One reading
+// of these words for filters, for placement and for the simulator's faults. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/device.hpp"
+
+namespace berth::model {
+
+struct DeviceSelector {
+  enum class Kind { kIndex, kUuid, kPci };
+  Kind kind = Kind::kIndex;
+  int index = 0;                        // kIndex: Device::index
+  std::string uuid;                     // kUuid: prefix, lower case; of a device or of a partition
+  std::optional<std::uint32_t> domain;  // kPci; nullopt: not said ("81:00.0"), so any
+  std::uint32_t bus = 0, slot = 0, function = 0;
+};
+
+/// One element. A uuid prefix needs at least 4 characters after "GPU-" and "MIG-". Fails with
+/// kInvalidArgument (E0415).
+[[nodiscard]] Result<DeviceSelector> parse_device_selector(std::string_view given);
+
+/// What a selector names: a device, or one of its partitions.
+struct Selected {
+  int device = -1;             // Device::index
+  std::string partition_uuid;  // "": the whole device
+  bool operator==(const Selected&) const = default;
+};
+
+/// Fails with kNotFound (E0413: no such device; the hint lists those here), kInvalidArgument
+/// (E0414: several match, the message lists them; E0415: not a selector).
+[[nodiscard]] Result<Selected> select_device(const std::vector<Device>& devices,
+                                             std::string_view given);
+/// In the order given, each once; every element may itself be a comma separated list. Fails as
+/// above, also for an empty list.
+[[nodiscard]] Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
+                                                           const std::vector<std::string>& lists);
+/// "0, 1, 2 (GPU), 3 (CPU)": what there is to choose from, for hints.
+[[nodiscard]] std::string list_choices(const std::vector<Device>& devices);
+
+}  // namespace berth::model

@@ -1,0 +1,152 @@
+// The stable words of the model's enumerations.
+#include <cerrno>
+
+#include "model/device.hpp"
+#include "model/device_use.hpp"
+#include "model/run.hpp"
+
+namespace berth::model {
+
+std::string_view name(Absence why) {
+  switch (why) {
+    case Absence::kNotAsked:
+      return "not asked";
+    case Absence::kNotSupported:
+      return "not supported";
+    case Absence::kNoPermission:
+      return "no permission";
+    case Absence::kNeedsTwoReadings:
+      return "needs two readings";
+    case Absence::kAsleep:
+      return "asleep";
+    case Absence::kNoAnswer:
+      return "no answer";
+    case Absence::kLost:
+      return "lost";
+    case Absence::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+Absence absence_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+    case EINVAL:
+    case EOPNOTSUPP:
+    case ENODATA:
+      return Absence::kNotSupported;
+    case EACCES:
+      return Absence::kNoPermission;
+    // Drivers answer so for a device that sleeps or is being reset (Linux
+    // drivers/gpu/drm/amd/pm/amdgpu_pm.c).
+    case EPERM:
+    case EBUSY:
+      return Absence::kAsleep;
+    case ENODEV:
+    case ENXIO:
+      return Absence::kLost;
+    case ETIMEDOUT:
+    case EAGAIN:
+      return Absence::kNoAnswer;
+    default:
+      return Absence::kFailed;
+  }
+}
+
+std::string_view name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kGpu:
+      return "gpu";
+    case DeviceKind::kTpu:
+      return "tpu";
+    case DeviceKind::kAccelerator:
+      return "accelerator";
+    case DeviceKind::kOpenCl:
+      return "opencl";
+    case DeviceKind::kCpu:
+      return "cpu";
+  }
+  return "gpu";
+}
+
+std::string_view name(Vendor vendor) {
+  switch (vendor) {
+    case Vendor::kNvidia:
+      return "nvidia";
+    case Vendor::kAmd:
+      return "amd";
+    case Vendor::kIntel:
+      return "intel";
+    case Vendor::kGoogle:
+      return "google";
+    case Vendor::kOther:
+      return "other";
+  }
+  return "other";
+}
+
+std::string_view name(Health health) {
+  switch (health) {
+    case Health::kOk:
+      return "ok";
+    case Health::kDegraded:
+      return "degraded";
+    case Health::kLost:
+      return "lost";
+    case Health::kAsleep:
+      return "asleep";
+    case Health::kNoAnswer:
+      return "no answer";
+    case Health::kNotChecked:
+      return "not checked";
+  }
+  return "not checked";
+}
+
+std::string_view name(OutcomeClass outcome) {
+  switch (outcome) {
+    case OutcomeClass::kOk:
+      return "ok";
+    case OutcomeClass::kFailed:
+      return "failed";
+    case OutcomeClass::kSignal:
+      return "signal";
+    case OutcomeClass::kNotFound:
+      return "not_found";
+    case OutcomeClass::kNotExecutable:
+      return "not_executable";
+    case OutcomeClass::kLost:
+      return "lost";
+  }
+  return "lost";
+}
+
+std::string_view name(GpuUse use) {
+  switch (use) {
+    case GpuUse::kSeen:
+      return "seen";
+    case GpuUse::kNotSeen:
+      return "not_seen";
+    case GpuUse::kDeniedByKernel:
+      return "denied_by_kernel";
+    case GpuUse::kNotChecked:
+      return "not_checked";
+  }
+  return "not_checked";
+}
+
+void set_all_absent(DeviceReadings& readings, Absence why) {
+  for_each_reading(readings, [why](std::string_view, auto& reading) { reading = why; });
+}
+
+bool use_unknown(const Device& device) {
+  const auto refused = [](const auto& reading) {
+    return !reading && (reading.why == Absence::kNoPermission || reading.why == Absence::kFailed);
+  };
+  return device.managed && device.health == Health::kNotChecked &&
+         refused(device.readings.memory_used_bytes) && refused(device.readings.utilization_percent);
+}
+
+}  // namespace berth::model

@@ -1,0 +1,35 @@
+// PciDevice: one device on the PCI bus as sysfs shows it; plain values, because the vendors' rooms
+// read it and may not see `system`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace berth::model {
+
+struct PciDevice {
+  std::string address;  // "0000:81:00.0", lower case
+  std::uint16_t vendor = 0, device = 0, subsystem_vendor = 0, subsystem_device = 0;
+  std::optional<std::uint8_t> revision;  // read where it tells products apart (AMD)
+  // 0x030000 VGA, 0x030200 3D, 0x038000 display, 0x120000 processing accelerator
+  std::uint32_t class_code = 0;
+  std::string driver;            // the bound kernel driver; "" none
+  bool suspended = false;        // power/runtime_status is "suspended" (or power_state D3cold)
+  std::optional<int> numa_node;  // nullopt where the kernel says -1
+  std::string local_cpus;        // local_cpulist; "" unknown
+  // current_link_speed "16.0 GT/s PCIe" → 16.0; absent for a suspended device, which the question
+  // would wake.
+  std::optional<double> link_speed_gts, link_speed_max_gts;
+  std::optional<int> link_width, link_width_max;
+  std::string name;  // from the embedded table of PCI names: "Radeon RX 7900 XTX"; "" unknown
+
+  /// vendor << 16 | device, as Device::pci_id.
+  [[nodiscard]] std::uint32_t id() const { return std::uint32_t{vendor} << 16 | device; }
+};
+
+/// PCIe generation of a link speed: 2.5 → 1, 5 → 2, 8 → 3, 16 → 4, 32 → 5, 64 → 6; nullopt for
+/// others.
+[[nodiscard]] std::optional<int> pcie_generation(double gts);
+
+}  // namespace berth::model

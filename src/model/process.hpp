@@ -1,0 +1,62 @@
+// DeviceProcess: one process on one device, as the driver and /proc together tell it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/reading.hpp"
+
+namespace berth::model {
+
+/// How a process uses the device; one process may do several.
+struct UseKind {
+  bool compute = false;
+  bool graphics = false;
+  bool mps = false;
+};
+
+struct DeviceProcess {
+  int device = -1;                  // Device::index
+  std::string partition_uuid;       // "" : the whole device
+  std::optional<std::int64_t> pid;  // in our PID namespace; nullopt: it is in another one, or gone
+  std::optional<std::int64_t> host_pid;  // as the driver says it (always the host's namespace)
+  UseKind kind;
+  Reading<std::uint64_t> memory_bytes;
+  Reading<double> sm_percent;  // the driver's time share of the last second or so
+  Reading<double> encoder_percent, decoder_percent;
+
+  // From /proc; what the caller may read there and nothing more.
+  std::optional<std::uint32_t> uid;
+  std::string user;   // "" unknown
+  std::string state;  // "R", "S", "D", "Z", …; "" unknown
+  std::optional<std::uint64_t>
+      start_ticks;              // field 22 of stat: with the pid the identity of a process
+  Reading<double> cpu_percent;  // mean since it started, 100 = one core
+  Reading<std::uint64_t> rss_bytes;
+  Reading<double> age_seconds;
+  std::string command;    // arguments joined by blanks, printable; "" unknown
+  std::string container;  // "docker 3f2a…", "podman …"; "" none
+  std::string unit;       // systemd unit or session scope; "" none
+  std::string pod;        // Kubernetes pod uid; "" none
+};
+
+/// Who has a device node open without showing in the driver's list: a holder that can be seen.
+struct Holder {
+  std::int64_t pid = 0;
+  std::string user;
+  std::string command;
+  std::string state;
+};
+
+/// Memory in use on a device that no process accounts for.
+struct Unattributed {
+  int device = -1;
+  std::uint64_t memory_bytes = 0;
+  std::string cause;  // stable: "other_namespace", "zombie", "uninterruptible", "mps_server",
+                      // "not_reported", "not_readable", "not_listed", "driver_reserve", "unknown"
+  std::vector<Holder> holders;
+};
+
+}  // namespace berth::model

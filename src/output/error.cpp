@@ -1,0 +1,68 @@
+#include "output/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace berth::output {
+namespace {
+
+const char* name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kNoDevice:
+      return "no_device";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kPermissionDenied:
+      return "permission_denied";
+    case ErrorCode::kRefused:
+      return "refused";
+    case ErrorCode::kInternal:
+      return "internal";
+  }
+  return "internal";
+}
+
+}  // namespace
+
+std::string show_error(const Error& error, const Terminal& terminal) {
+  const auto end =
+      std::min(error.message.find('\n'), error.message.size());  // what follows is the cause
+  const std::string id = error.id.empty() ? "" : " (" + error.id + ")";
+  std::string out =
+      terminal.paint(Style::kRed, text("error: {}", error.message.substr(0, end) + id)) +
+      error.message.substr(end) + "\n";
+  if (!error.hint.empty()) {
+    // More lines stand under the first one.
+    const int indent = display_width(text("hint: {}", ""));
+    std::string hint = error.hint;
+    for (auto at = hint.find('\n'); at != std::string::npos; at = hint.find('\n', at + 1))
+      hint.insert(at + 1, static_cast<std::size_t>(indent), ' ');
+    out += "\n" + text("hint: {}", hint) + "\n";
+  }
+  return terminal.spell(std::move(out));
+}
+
+std::string error_json(const Error& error, int exit_code) {
+  const auto nullable = [](const std::string& text) {
+    return text.empty() ? nlohmann::json(nullptr) : nlohmann::json(text);
+  };
+  nlohmann::ordered_json document{{"schema", 1},
+                                  {"error",
+                                   {{"id", nullable(error.id)},
+                                    {"code", name(error.code)},
+                                    {"message", error.message},
+                                    {"hint", nullable(error.hint)},
+                                    {"exit_code", exit_code}}}};
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace berth::output

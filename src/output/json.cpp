@@ -1,0 +1,266 @@
+#include "output/json.hpp"
+
+#include "base/text.hpp"
+#include "output/json_writer.hpp"
+#include "output/screens.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Reading;
+using model::Snapshot;
+
+/// The readings of one object that are null, and why.
+using Absent = std::vector<std::pair<std::string_view, model::Absence>>;
+
+/// A reading under its key; where it is null, its reason goes to `absent`.
+template <typename T>
+void add(JsonWriter& json, Absent& absent, std::string_view key, const Reading<T>& reading) {
+  json.field(key, reading.value);
+  if (!reading) absent.emplace_back(key, reading.why);
+}
+
+void add_absent(JsonWriter& json, const Absent& absent) {
+  json.key("absent");
+  json.open('{');
+  for (const auto& [key, why] : absent) json.field(key, model::name(why));
+  json.close('}');
+}
+
+template <typename Rows, typename Write>
+void add_array(JsonWriter& json, std::string_view key, const Rows& rows, Write write) {
+  json.key(key);
+  json.open('[');
+  for (const auto& row : rows) {
+    json.open('{');
+    write(row);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void add_host(JsonWriter& json, const model::Host& host) {
+  const model::CpuBudget& cpu = host.cpu;
+  json.key("host");
+  json.open('{');
+  json.text_field("hostname", host.hostname);
+  json.text_field("kernel", host.kernel);
+  json.text_field("cpu_model", host.cpu_model);
+  json.field("cores_total", cpu.cores_total);
+  json.field("cores_affinity", cpu.cores_affinity);
+  json.field("cores_quota", cpu.quota_cores);
+  json.field("cores_usable", cpu.cores_usable);
+  json.text_field("affinity", cpu.affinity);
+  json.field("numa_nodes", host.numa_nodes);
+  json.field("memory_total_bytes", cpu.memory_total_bytes);
+  json.field("memory_limit_bytes", cpu.memory_limit_bytes);
+  json.field("memory_available_bytes", cpu.memory_available_bytes);
+  json.text_field("container", host.container);
+  json.field("wsl", host.wsl);
+  json.field("simulated", host.simulated);
+  json.close('}');
+}
+
+void add_driver(JsonWriter& json, const model::Driver& driver) {
+  json.key("driver");
+  json.open('{');
+  json.field("state", driver.state);
+  json.text_field("version", driver.version);
+  json.text_field("cuda_version", driver.cuda_version);
+  json.text_field("error_id", driver.error_id);
+  json.text_field("message", driver.message);
+  json.text_field("hint", driver.hint);
+  json.close('}');
+}
+
+void add_partition(JsonWriter& json, const model::Partition& part) {
+  Absent absent;
+  json.field("index", part.index);
+  json.text_field("name", part.name);
+  json.text_field("uuid", part.uuid);
+  json.field("gpu_instance", part.gpu_instance);
+  json.field("compute_instance", part.compute_instance);
+  add(json, absent, "memory_total_bytes", part.memory_total_bytes);
+  add(json, absent, "memory_used_bytes", part.memory_used_bytes);
+  add(json, absent, "utilization_percent", part.utilization_percent);
+  add_absent(json, absent);
+}
+
+std::vector<std::string> known_users(const std::map<int, Use>& uses, int device) {
+  const auto use = uses.find(device);
+  if (use == uses.end()) return {};
+  std::vector<std::string> users = use->second.users;
+  std::erase(users, "");
+  return users;
+}
+
+void add_identity(JsonWriter& json, const model::Device& device) {
+  json.field("index", device.index);
+  json.field("vendor_index", device.vendor_index);
+  json.field("kind", model::name(device.kind));
+  json.field("vendor", model::name(device.vendor));
+  json.text_field("vendor_name", device.vendor_name);
+  json.text_field("name", device.name);
+  json.text_field("uuid", device.uuid);
+  json.text_field("pci_address", device.pci_address);
+  json.text_field("pci_id", device.pci_id ? fmt::format("{:04x}:{:04x}", *device.pci_id >> 16U,
+                                                        *device.pci_id & 0xFFFFU)
+                                          : "");
+  json.text_field("kernel_driver", device.kernel_driver);
+  json.field("numa_node", device.numa_node);
+  json.text_field("local_cpus", device.local_cpus);
+  json.field("minor_number", device.minor_number);
+  json.text_field("architecture", device.architecture);
+  json.text_field("compute_capability", device.compute_capability);
+  json.text_field("compute_mode", device.compute_mode);
+  json.field("persistence_mode", device.persistence_mode);
+  json.field("mig_enabled", device.mig_enabled);
+  json.field("memory_unified", device.memory_unified);
+  json.field("managed", device.managed);
+}
+
+void add_device(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
+  add_identity(json, device);
+  json.field("health", model::name(device.health));
+  json.field("health_reasons", device.health_reasons);
+  json.field("throttle_reasons", device.throttle_reasons);
+  json.field("users", known_users(uses, device.index));
+  const auto use = uses.find(device.index);
+  json.field("process_count", use == uses.end() ? 0 : use->second.processes);
+  Absent absent;
+  model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {
+    add(json, absent, key, reading);
+  });
+  json.field("age_seconds", device.age_seconds);
+  add_absent(json, absent);
+  add_array(json, "partitions", device.partitions,
+            [&](const model::Partition& part) { add_partition(json, part); });
+  json.text_field("note", device.note);
+}
+
+void add_kinds(JsonWriter& json, const model::UseKind& kind) {
+  json.key("kind");
+  json.open('[');
+  if (kind.compute) json.value("compute");
+  if (kind.graphics) json.value("graphics");
+  if (kind.mps) json.value("mps");
+  json.close(']');
+}
+
+std::string_view uuid_of(const Snapshot& snapshot, int device) {
+  const model::Device* found = find_device(snapshot, device);
+  return found == nullptr ? std::string_view() : std::string_view(found->uuid);
+}
+
+void add_process(JsonWriter& json, const Snapshot& snapshot, const model::DeviceProcess& process) {
+  json.field("device", process.device);
+  json.text_field("device_uuid", uuid_of(snapshot, process.device));
+  json.text_field("partition_uuid", process.partition_uuid);
+  json.field("pid", process.pid);
+  json.field("host_pid", process.host_pid);
+  json.text_field("user", process.user);
+  json.field("uid", process.uid);
+  add_kinds(json, process.kind);
+  Absent absent;
+  add(json, absent, "memory_bytes", process.memory_bytes);
+  add(json, absent, "sm_percent", process.sm_percent);
+  add(json, absent, "encoder_percent", process.encoder_percent);
+  add(json, absent, "decoder_percent", process.decoder_percent);
+  add(json, absent, "cpu_percent", process.cpu_percent);
+  add(json, absent, "rss_bytes", process.rss_bytes);
+  add(json, absent, "age_seconds", process.age_seconds);
+  json.text_field("state", process.state);
+  json.text_field("command", process.command);
+  json.text_field("container", process.container);
+  json.text_field("unit", process.unit);
+  json.text_field("pod", process.pod);
+  add_absent(json, absent);
+}
+
+void add_unattributed(JsonWriter& json, const Snapshot& snapshot,
+                      const model::Unattributed& memory) {
+  json.field("device", memory.device);
+  json.text_field("device_uuid", uuid_of(snapshot, memory.device));
+  json.field("memory_bytes", memory.memory_bytes);
+  json.field("cause", memory.cause);
+  add_array(json, "holders", memory.holders, [&](const model::Holder& holder) {
+    json.field("pid", holder.pid);
+    json.text_field("user", holder.user);
+    json.text_field("command", holder.command);
+    json.text_field("state", holder.state);
+  });
+}
+
+void begin(JsonWriter& json, const Snapshot& snapshot) {
+  json.open('{');
+  json.field("schema", 1);
+  json.text_field("time", show_time(snapshot.unix_milliseconds));
+}
+
+}  // namespace
+
+std::string ls_json(const Snapshot& snapshot) {
+  JsonWriter json;
+  begin(json, snapshot);
+  add_host(json, snapshot.host);
+  add_driver(json, snapshot.driver);
+  const auto uses = uses_of(snapshot);
+  add_array(json, "devices", snapshot.devices,
+            [&](const model::Device& device) { add_device(json, device, uses); });
+  json.field("notes", snapshot.notes);
+  json.close('}');
+  return json.finish();
+}
+
+std::string ps_json(const Snapshot& snapshot) {
+  JsonWriter json;
+  begin(json, snapshot);
+  add_array(json, "processes", snapshot.processes,
+            [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
+  add_array(json, "unattributed", snapshot.unattributed,
+            [&](const model::Unattributed& memory) { add_unattributed(json, snapshot, memory); });
+  json.field("notes", ps_notes(snapshot));
+  json.close('}');
+  return json.finish();
+}
+
+std::string overview_json(const Snapshot& snapshot, const std::vector<NextStep>& next) {
+  JsonWriter json;
+  begin(json, snapshot);
+  add_host(json, snapshot.host);
+  add_driver(json, snapshot.driver);
+  const auto uses = uses_of(snapshot);
+  add_array(json, "devices", snapshot.devices, [&](const model::Device& device) {
+    json.field("index", device.index);
+    json.field("kind", model::name(device.kind));
+    json.text_field("name", device.name);
+    json.text_field("uuid", device.uuid);
+    json.field("health", model::name(device.health));
+    json.field("state", name(state_of(device, snapshot)));
+    json.field("utilization_percent", device.readings.utilization_percent.value);
+    json.field("memory_used_bytes", device.readings.memory_used_bytes.value);
+    json.field("memory_total_bytes", device.readings.memory_total_bytes.value);
+    json.field("users", known_users(uses, device.index));
+  });
+  add_array(json, "users", shares_of(snapshot), [&](const UserShare& share) {
+    json.text_field("user", share.user);
+    json.field("devices", share.devices);
+    json.field("processes", share.processes);
+    json.field("memory_bytes", share.memory_bytes);
+  });
+  add_array(json, "problems", problems_of(snapshot), [&](const Problem& problem) {
+    json.field("device", problem.device);
+    json.text_field("id", problem.id);
+    json.field("message", problem.message);
+    json.text_field("hint", problem.hint);
+  });
+  add_array(json, "next", next, [&](const NextStep& step) {
+    json.field("command", step.command);
+    json.field("why", step.why);
+  });
+  json.close('}');
+  return json.finish();
+}
+
+}  // namespace berth::output

@@ -1,0 +1,80 @@
+// JsonWriter writes a JSON document from front to back into one string. A process table of 500 rows
+// has 10 000 values: built as a tree first, it costs ten times as much as looking at the machine's
+// processes.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::output {
+
+class JsonWriter {
+ public:
+  void open(char bracket) {
+    separate();
+    out_ += bracket;
+    first_ = true;
+  }
+  void close(char bracket) {
+    out_ += bracket;
+    first_ = false;
+  }
+  /// Keys are ours: ASCII without quotes.
+  void key(std::string_view name);
+
+  /// What is not UTF-8, and control characters other than line ends and tabulators, come out as
+  /// U+FFFD.
+  void value(std::string_view text);
+  void value(const char* text) { value(std::string_view(text)); }
+  void value(const std::string& text) { value(std::string_view(text)); }
+  void value(bool yes) { word(yes ? "true" : "false"); }
+  void value(std::nullptr_t) { word("null"); }
+  /// null where it is infinite or no number: JSON has neither.
+  void value(double number);
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) void value(T number) { word(std::to_string(number)); }
+  template <typename T>
+  void value(const std::optional<T>& maybe) {
+    maybe ? value(*maybe) : value(nullptr);
+  }
+  template <typename T>
+  void value(const std::vector<T>& values) {
+    open('[');
+    for (const T& one : values) value(one);
+    close(']');
+  }
+
+  template <typename T>
+  void field(std::string_view name, const T& what) {
+    key(name);
+    value(what);
+  }
+  /// null where the text is empty: nothing is known.
+  void text_field(std::string_view name, std::string_view text) {
+    key(name);
+    text.empty() ? value(nullptr) : value(text);
+  }
+
+  /// The document, one line.
+  [[nodiscard]] std::string finish() { return std::move(out_) + "\n"; }
+
+ private:
+  void escape(std::string_view text);
+  void separate() {
+    if (!first_) out_ += ',';
+    first_ = false;
+  }
+  void word(std::string_view text) {
+    separate();
+    out_ += text;
+  }
+
+  std::string out_;
+  bool first_ = true;  // no comma is due
+};
+
+}  // namespace berth::output

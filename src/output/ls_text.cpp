@@ -1,0 +1,174 @@
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "output/header.hpp"
+#include "output/screens.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Device;
+using model::DeviceKind;
+using model::Health;
+
+// Columns for names in a table that is not wide.
+constexpr int kLeastName = 14, kMostName = 24;
+constexpr int kUnlimited = 10'000;  // columns
+
+std::string power_of(const model::DeviceReadings& readings) {
+  const auto& power = readings.power_milliwatts;
+  const auto& limit = readings.power_limit_milliwatts;
+  if (!power) return limit ? "-/" + show_power(*limit) : "-";
+  if (!limit) return show_power(*power);
+  std::string used = show_power(*power);
+  if (used.size() > 2) used.resize(used.size() - 2);  // the unit stands behind the limit
+  return used + "/" + show_power(*limit);
+}
+
+std::string clock_of(const model::DeviceReadings& readings) {
+  const auto& clock = readings.clock_sm_mhz ? readings.clock_sm_mhz : readings.clock_graphics_mhz;
+  return clock ? std::to_string(*clock) : "-";
+}
+
+/// "5 ×16": generation and lanes now; fewer lanes than possible are said, a lower generation is how
+/// an idle GPU saves power.
+std::string link_of(const model::DeviceReadings& readings) {
+  const auto& generation = readings.pcie_generation;
+  const auto& width = readings.pcie_width;
+  if (!generation && !width) return "-";
+  std::string out = generation ? std::to_string(*generation) : "-";
+  if (width) out += fmt::format(" ×{}", *width);
+  if (width && readings.pcie_width_max && *readings.pcie_width_max > *width)
+    out += text(" of {}", *readings.pcie_width_max);
+  return out;
+}
+
+std::string mode_of(const Device& device) {
+  return device.compute_mode == "default" ? "" : mode_words(device.compute_mode);
+}
+
+/// What stands in the last column: who uses it, else what there is to say.
+Cell last_cell(const Device& device, const model::Snapshot& snapshot,
+               const std::map<int, Use>& uses) {
+  const auto use = uses.find(device.index);
+  if (use != uses.end()) return show_users(use->second);
+  if (!device.managed) return {std::string(tr("seen, not managed")), Style::kDim};
+  if (device.health == Health::kNoAnswer || device.health == Health::kLost) {
+    const std::string why = health_words(device);
+    return {device.age_seconds ? text("last seen {} ago", show_age(*device.age_seconds)) : why,
+            Style::kDim};
+  }
+  if (device.health == Health::kDegraded || model::use_unknown(device))
+    return {health_words(device), Style::kDim};
+  if (device.kind == DeviceKind::kCpu) {
+    const model::CpuBudget& cpu = snapshot.host.cpu;
+    return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
+  }
+  return {printable(device.note), Style::kDim};
+}
+
+/// The uuid is long: the compact table leaves it, and the address, to --wide and --details.
+void add_partitions(Table& table, const Device& device, const model::Snapshot& snapshot,
+                    bool wide) {
+  for (const model::Partition& part : device.partitions) {
+    std::vector<std::string> users;
+    for (const model::DeviceProcess& process : snapshot.processes) {
+      if (process.partition_uuid != part.uuid || process.partition_uuid.empty()) continue;
+      const std::string user = process.user.empty() ? "?" : printable(process.user);
+      if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
+    }
+    const std::string name = fmt::format(" └ {} {}", part.index, printable(part.name));
+    table.add({"", name, wide ? printable(part.uuid) : "", "",
+               show_used(part.memory_used_bytes, part.memory_total_bytes),
+               part.utilization_percent ? show_percent(part.utilization_percent) : "", "", "", "",
+               "", "", "", "", "", join(users, ", ")});
+  }
+}
+
+void add_device(Table& table, const Device& device, const model::Snapshot& snapshot,
+                const std::map<int, Use>& uses, bool wide, int name_width) {
+  const bool on_pci = !device.pci_address.empty();
+  const auto& readings = device.readings;
+  // What is no card of its own has no temperature or power to miss.
+  const bool card = device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
+  const Style dim = device.health == Health::kAsleep ? Style::kDim : Style::kPlain;
+  const auto hide = [&](std::string shown) {
+    return !card && shown == "-" ? "" : std::move(shown);
+  };
+  table.add({Cell(std::to_string(device.index), Style::kBold),
+             Cell(clip(short_name(namesake(snapshot, device)), name_width), dim),
+             wide ? printable(device.uuid) : "", wide ? printable(device.pci_address) : "",
+             show_used(readings.memory_used_bytes, readings.memory_total_bytes),
+             hide(show_percent(readings.utilization_percent)),
+             hide(show_celsius(readings.temperature_celsius)), hide(power_of(readings)),
+             hide(clock_of(readings)), on_pci ? link_of(readings) : "",
+             device.numa_node ? std::to_string(*device.numa_node) : "", mode_of(device),
+             Cell(slowed_by(device), Style::kYellow),
+             Cell(std::string(word_for(device.health)), style_for(device.health)),
+             last_cell(device, snapshot, uses)});
+  add_partitions(table, device, snapshot, wide);
+}
+
+/// As wide as the longest name; where there are GPUs the CPU's, which is long and well known, has
+/// to fit in with theirs.
+int name_width(const model::Snapshot& snapshot) {
+  int longest = 0, gpus = 0;
+  for (const Device& device : snapshot.devices) {
+    const int width = display_width(short_name(device));
+    longest = std::max(longest, width);
+    if (device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl)
+      gpus = std::max(gpus, width);
+  }
+  for (const Device& device : snapshot.devices)
+    for (const model::Partition& part : device.partitions)
+      gpus = std::max(gpus, display_width(part.name) + 5);
+  return gpus == 0 ? longest : std::clamp(gpus, kLeastName, kMostName);
+}
+
+std::string footer(const std::vector<std::string>& dropped, const Terminal& terminal) {
+  if (dropped.empty()) return "";
+  std::string out;
+  for (const std::string& line :
+       wrap(text("no room for: {} (berth ls --wide)", join(dropped, ", ")), terminal.width))
+    out += terminal.paint(Style::kDim, line) + "\n";
+  return "\n" + out;
+}
+
+}  // namespace
+
+std::string ls_text(const model::Snapshot& snapshot, const Terminal& given, bool wide) {
+  Terminal terminal = given;
+  if (wide) terminal.width = kUnlimited;
+  Table table({{"", true},
+               {std::string(tr("device"))},
+               {"uuid"},
+               {"PCI"},
+               {std::string(tr("memory")), true},
+               {std::string(tr("use")), true},
+               {std::string(tr("temp")), true, false, 2},
+               {std::string(tr("power")), true, false, 3},
+               {"MHz", true, false, 5},
+               {"PCIe", false, false, 6},
+               {"NUMA", true, false, 7},
+               {std::string(tr("mode")), false, false, 4},
+               {std::string(tr("slowed")), false, false, 1},
+               {std::string(tr("health"))},
+               {std::string(tr("users")), false, true}});
+  const auto uses = uses_of(snapshot);
+  const int names = wide ? kUnlimited : name_width(snapshot);
+  for (const Device& device : snapshot.devices)
+    add_device(table, device, snapshot, uses, wide, names);
+  std::vector<std::string> dropped;
+  const std::string rows = table.render(terminal, &dropped);
+  std::string out = header(snapshot, given) + driver_problem(snapshot, given) + "\n" + rows;
+  out += footer(dropped, given);
+  for (const std::string& note : snapshot.notes) out += labelled("", printable(note), 0, given);
+  return given.spell(std::move(out));
+}
+
+}  // namespace berth::output

@@ -1,0 +1,210 @@
+// What is on the one screen, as values; overview_text.cpp lays it out.
+#include "output/overview.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Device;
+using model::DeviceKind;
+using model::Health;
+
+constexpr std::size_t kSteps = 3;
+
+bool has_process(const model::Snapshot& snapshot, int device) {
+  return std::any_of(snapshot.processes.begin(), snapshot.processes.end(),
+                     [&](const auto& process) { return process.device == device; });
+}
+
+bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
+  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
+                     [&](const auto& memory) {
+                       return memory.device == device && memory.cause != "driver_reserve";
+                     });
+}
+
+bool is_gpu(const Device& device) {
+  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
+}
+
+std::string device_label(const Device& device) {
+  return std::string(word_for(device.kind)) + " " + std::to_string(device.index);
+}
+
+std::string health_message(const Device& device) {
+  const std::string why = health_words(device);
+  const std::string age =
+      device.age_seconds ? text(" (last seen {} ago)", show_age(*device.age_seconds)) : "";
+  return device_label(device) + ": " + std::string(word_for(device.health)) +
+         (why.empty() ? "" : ", " + why) + age;
+}
+
+bool unwell(const Device& device) {
+  return device.health == Health::kDegraded || device.health == Health::kLost ||
+         device.health == Health::kNoAnswer || model::use_unknown(device);
+}
+
+/// Candidates in the order of their worth; those whose verb does not exist are passed over.
+class Steps {
+ public:
+  explicit Steps(const std::function<bool(std::string_view)>& has_verb) : has_verb_(has_verb) {}
+  void offer(std::string_view verb, std::string command, std::string why) {
+    if (steps_.size() < kSteps && has_verb_(verb))
+      steps_.push_back({std::move(command), std::move(why)});
+  }
+  [[nodiscard]] std::vector<NextStep> take() { return std::move(steps_); }
+
+ private:
+  const std::function<bool(std::string_view)>& has_verb_;
+  std::vector<NextStep> steps_;
+};
+
+void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
+  const int threads = snapshot.host.cpu.cores_usable;
+  steps.offer("run", "berth run -- python train.py",
+              text_n("runs on the CPU with {} thread", "runs on the CPU with {} threads", threads,
+                     threads));
+  if (!snapshot.host.simulated)
+    steps.offer("sim", "berth sim --machine dgx-h100-8 -- berth",
+                std::string(tr("look at a simulated machine with GPUs")));
+  steps.offer("ls", "berth ls --details",
+              std::string(tr("all that is known about the devices here")));
+  steps.offer("env", "berth env", std::string(tr("what a job would find in its environment")));
+  steps.offer("help", "berth help", std::string(tr("all verbs")));
+}
+
+struct Room {
+  int free = 0, gpus = 0;
+  std::uint64_t roomiest = 0;  // bytes free on the GPU with most free memory
+};
+
+Room room_of(const model::Snapshot& snapshot) {
+  Room room;
+  for (const Device& device : snapshot.devices) {
+    if (!is_gpu(device)) continue;
+    ++room.gpus;
+    const DeviceState state = state_of(device, snapshot);
+    if (state == DeviceState::kFree || state == DeviceState::kAsleep) ++room.free;
+    const auto& readings = device.readings;
+    const std::uint64_t total = readings.memory_total_bytes.value_or(0);
+    const std::uint64_t used = readings.memory_used_bytes.value_or(total);
+    if (!unwell(device) && total > used) room.roomiest = std::max(room.roomiest, total - used);
+  }
+  return room;
+}
+
+void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& steps) {
+  constexpr std::uint64_t kGiB = 1ULL << 30U;
+  if (room.free > 0)
+    steps.offer("run", "berth run --gpus 1 -- python train.py",
+                std::string(tr("run on a free GPU, with the right environment")));
+  else if (room.roomiest >= 2 * kGiB)
+    steps.offer("run",
+                fmt::format("berth run --memory {}GiB -- python train.py",
+                            std::min<std::uint64_t>(8, room.roomiest / kGiB)),
+                std::string(tr("share the GPU with most free memory")));
+  for (const Device& device : snapshot.devices) {
+    if (!unwell(device)) continue;
+    steps.offer("ls", fmt::format("berth ls --details --device {}", device.index),
+                text("what is known about {}", device_label(device)));
+    break;
+  }
+  if (!snapshot.processes.empty())
+    steps.offer("ps", "berth ps", std::string(tr("every process on a device, and whose it is")));
+  if (room.free == 0)
+    steps.offer("run", "berth run --cpu -- python train.py",
+                std::string(tr("run on the CPU meanwhile")));
+  steps.offer("ls", "berth ls", std::string(tr("every device in one table")));
+  steps.offer("env", "berth env --gpus 1",
+              std::string(tr("what a job would find in its environment")));
+  steps.offer("help", "berth help", std::string(tr("all verbs")));
+}
+
+}  // namespace
+
+std::string_view name(DeviceState state) {
+  switch (state) {
+    case DeviceState::kFree:
+      return "free";
+    case DeviceState::kBusy:
+      return "busy";
+    case DeviceState::kAsleep:
+      return "asleep";
+    case DeviceState::kProblem:
+      return "problem";
+    case DeviceState::kNotManaged:
+      return "not_managed";
+  }
+  return "";
+}
+
+DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
+  if (!device.managed) return DeviceState::kNotManaged;
+  if (unwell(device)) return DeviceState::kProblem;
+  if (has_process(snapshot, device.index) || has_unexplained_memory(snapshot, device.index))
+    return DeviceState::kBusy;
+  return device.health == Health::kAsleep ? DeviceState::kAsleep : DeviceState::kFree;
+}
+
+std::vector<UserShare> shares_of(const model::Snapshot& snapshot) {
+  std::vector<UserShare> shares;
+  for (const model::DeviceProcess& process : snapshot.processes) {
+    const std::string user = printable(process.user);
+    auto share = std::find_if(shares.begin(), shares.end(),
+                              [&](const UserShare& one) { return one.user == user; });
+    if (share == shares.end()) {
+      shares.push_back({user, {}, 0, 0});
+      share = shares.end() - 1;
+    }
+    ++share->processes;
+    share->memory_bytes += process.memory_bytes.value_or(0);
+    if (std::find(share->devices.begin(), share->devices.end(), process.device) ==
+        share->devices.end())
+      share->devices.push_back(process.device);
+  }
+  std::stable_sort(shares.begin(), shares.end(), [](const UserShare& a, const UserShare& b) {
+    return a.memory_bytes > b.memory_bytes;
+  });
+  return shares;
+}
+
+std::vector<Problem> problems_of(const model::Snapshot& snapshot) {
+  std::vector<Problem> problems;
+  const model::Driver& driver = snapshot.driver;
+  if (!driver.message.empty())
+    problems.push_back({std::nullopt, driver.error_id, printable(driver.message), driver.hint});
+  for (const Device& device : snapshot.devices)
+    if (unwell(device))
+      problems.push_back({device.index, std::string(model::name(device.health)),
+                          health_message(device),
+                          fmt::format("berth ls --details --device {}", device.index)});
+  for (const model::Unattributed& memory : snapshot.unattributed) {
+    const Device* device = find_device(snapshot, memory.device);
+    if (device == nullptr || memory.cause == "driver_reserve") continue;
+    problems.push_back({memory.device, memory.cause,
+                        text("{}: {} that no process accounts for: {}", device_label(*device),
+                             show_bytes(memory.memory_bytes), cause_words(memory.cause)),
+                        fmt::format("berth ps --device {}", memory.device)});
+  }
+  return problems;
+}
+
+std::vector<NextStep> next_steps(const model::Snapshot& snapshot,
+                                 const std::function<bool(std::string_view)>& has_verb) {
+  Steps steps(has_verb);
+  const Room room = room_of(snapshot);
+  if (room.gpus == 0)
+    steps_without_gpu(snapshot, steps);
+  else
+    steps_with_gpus(snapshot, room, steps);
+  return steps.take();
+}
+
+}  // namespace berth::output

@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "output/header.hpp"
+#include "output/overview.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Device;
+using model::DeviceKind;
+using model::Health;
+
+constexpr int kBar = 8;  // characters
+constexpr int kNameWidth = 18;
+constexpr std::size_t kRowsForFree = 4;  // as many GPUs have a row each, free or not
+constexpr std::size_t kMostProblems = 4;
+constexpr std::size_t kMostUsers = 6;
+
+/// "▇▇▇▇▇▇▁▁ 75 %".
+std::string bar_of(double percent) {
+  const double share = std::clamp(percent, 0.0, 100.0) / 100;
+  const auto full = static_cast<int>(std::lround(share * kBar));
+  std::string bar;
+  for (int i = 0; i < kBar; ++i) bar += i < full ? "▇" : "▁";
+  return bar + fmt::format(" {:>2.0f} %", std::clamp(percent, 0.0, 999.0));
+}
+
+bool silent(const Device& device) {
+  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
+         model::use_unknown(device);
+}
+
+std::string command_of(const Use& use) {
+  const model::DeviceProcess& largest = *use.largest;
+  std::string says = short_command(largest.command);
+  if (says.empty()) says = largest.pid ? "-" : tr("(other namespace)");
+  return use.processes == 1 ? says : clip(says, 24) + fmt::format(" +{}", use.processes - 1);
+}
+
+/// What the device is doing, for the flexible column.
+Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
+  if (silent(device)) {
+    if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
+    return health_words(device);
+  }
+  std::string says = use == nullptr ? "" : command_of(*use);
+  for (const model::Unattributed& memory : snapshot.unattributed)
+    if (use == nullptr && memory.device == device.index && memory.cause != "driver_reserve")
+      says = text("{} nobody accounts for", show_bytes(memory.memory_bytes));
+  if (device.health != Health::kDegraded) return says;
+  const std::string slowed = slowed_by(device);
+  const std::string why = slowed.empty() ? health_words(device) : text("slowed by: {}", slowed);
+  const std::string word(word_for(device.health));
+  return {(why.empty() ? word : why) + (says.empty() ? "" : " · " + says), Style::kYellow};
+}
+
+Cell first_cell(const Device& device, DeviceState state) {
+  if (silent(device) || state == DeviceState::kAsleep)
+    return {std::string(word_for(device.health)), style_for(device.health)};
+  if (state == DeviceState::kFree) return {std::string(tr("free")), Style::kGreen};
+  const auto& utilization = device.readings.utilization_percent;
+  if (utilization) return bar_of(*utilization);
+  return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
+}
+
+/// `named`: the devices are of several models, so each row says which.
+void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
+             bool named) {
+  const auto& readings = device.readings;
+  const bool memory = readings.memory_used_bytes || readings.memory_total_bytes;
+  table.add(
+      {Cell(std::to_string(device.index), Style::kBold),
+       named ? clip(short_name(namesake(snapshot, device)), kNameWidth) : "",
+       first_cell(device, state_of(device, snapshot)),
+       memory ? show_used(readings.memory_used_bytes, readings.memory_total_bytes) : "",
+       readings.power_milliwatts ? show_power(*readings.power_milliwatts) : "",
+       readings.temperature_celsius ? show_celsius(readings.temperature_celsius) : "",
+       use == nullptr ? "" : show_users(*use), doing(device, use, snapshot),
+       use == nullptr || !use->largest->age_seconds ? "" : show_age(*use->largest->age_seconds)});
+}
+
+bool is_gpu(const Device& device) {
+  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
+}
+
+bool several_models(const model::Snapshot& snapshot) {
+  const std::string* first = nullptr;
+  for (const Device& device : snapshot.devices) {
+    if (!is_gpu(device)) continue;
+    const std::string& name = namesake(snapshot, device).name;
+    if (first != nullptr && *first != name) return true;
+    first = &name;
+  }
+  return false;
+}
+
+/// Rows for what is busy or unwell; what is free is said in one line where there are many.
+std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
+  const auto uses = uses_of(snapshot);
+  const auto gpus = static_cast<std::size_t>(
+      std::count_if(snapshot.devices.begin(), snapshot.devices.end(), is_gpu));
+  const bool named = several_models(snapshot);
+  Table table({{"", true},
+               {""},
+               {""},
+               {"", true},
+               {"", true, false, 3},
+               {"", true, false, 4},
+               {"", false, false, 1},
+               {"", false, true},
+               {"", true, false, 2}});
+  std::vector<std::string> idle;
+  for (const Device& device : snapshot.devices) {
+    if (!is_gpu(device)) continue;
+    const DeviceState state = state_of(device, snapshot);
+    const bool quiet = state == DeviceState::kFree || state == DeviceState::kAsleep;
+    const auto use = uses.find(device.index);
+    if (quiet && gpus > kRowsForFree)
+      idle.push_back(fmt::format("{:>2} {}", device.index,
+                                 state == DeviceState::kFree ? tr("free") : tr("asleep")));
+    else
+      add_row(table, device, snapshot, use == uses.end() ? nullptr : &use->second, named);
+  }
+  std::string out = table.render(terminal);
+  std::string line;
+  for (const std::string& one : idle) {
+    if (!line.empty() && display_width(line) + 2 + display_width(one) > terminal.width) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : "  ") + one;
+  }
+  return line.empty() ? out : out + line + "\n";
+}
+
+std::string users_line(const model::Snapshot& snapshot, int label_width, const Terminal& terminal) {
+  const auto shares = shares_of(snapshot);
+  if (shares.empty()) return "";
+  std::vector<std::string> parts;
+  for (const UserShare& share : shares) {
+    if (parts.size() == kMostUsers) {
+      parts.push_back(text("{} more", shares.size() - parts.size()));
+      break;
+    }
+    const auto count = share.devices.size();
+    const std::string name = share.user.empty() ? std::string(tr("unknown")) : share.user;
+    const std::string devices =
+        text_n("{} device", "{} devices", static_cast<long long>(count), count);
+    parts.push_back(share.memory_bytes == 0
+                        ? fmt::format("{} {}", name, devices)
+                        : fmt::format("{} {}, {}", name, devices, show_bytes(share.memory_bytes)));
+  }
+  return labelled(tr("users"), join(parts, "; "), label_width, terminal);
+}
+
+/// What a row of the devices does not say already.
+bool said_in_its_row(const Problem& problem) {
+  return problem.id == model::name(Health::kLost) || problem.id == model::name(Health::kNoAnswer);
+}
+
+std::string problem_lines(const model::Snapshot& snapshot, int label_width,
+                          const Terminal& terminal) {
+  auto problems = problems_of(snapshot);
+  std::erase_if(problems, said_in_its_row);
+  std::string out;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const Problem& problem = problems[i];
+    if (i == kMostProblems && problems.size() > kMostProblems + 1)
+      return out + labelled("", text("{} more: berth --json", problems.size() - i), label_width,
+                            terminal);
+    const bool driver = !problem.device;
+    const std::string id = driver && !problem.id.empty() ? " (" + problem.id + ")" : "";
+    out += labelled(i == 0 ? tr("look") : "", problem.message + id, label_width, terminal,
+                    Style::kYellow);
+    if (!driver) continue;  // the next steps say what to do about a device
+    for (const std::string_view hint : split(problem.hint, '\n'))
+      if (!trim(hint).empty()) out += labelled("", printable(hint), label_width, terminal);
+  }
+  return out;
+}
+
+/// Devices that are no GPUs of ours and not the CPU.
+std::string others_line(const model::Snapshot& snapshot, int label_width,
+                        const Terminal& terminal) {
+  std::vector<std::pair<std::string, int>> others;
+  for (const Device& device : snapshot.devices) {
+    if (is_gpu(device) || device.kind == DeviceKind::kCpu) continue;
+    const std::string name =
+        short_name(device) +
+        (device.managed ? " (OpenCL)" : " " + std::string(tr("(seen, not managed)")));
+    const auto known = std::find_if(others.begin(), others.end(),
+                                    [&](const auto& pair) { return pair.first == name; });
+    if (known == others.end())
+      others.emplace_back(name, 1);
+    else
+      ++known->second;
+  }
+  std::vector<std::string> parts;
+  parts.reserve(others.size());
+  for (const auto& [name, count] : others)
+    parts.push_back(count == 1 ? name : fmt::format("{} × {}", count, name));
+  return parts.empty() ? "" : labelled(tr("also"), join(parts, ", "), label_width, terminal);
+}
+
+std::string next_lines(const std::vector<NextStep>& next, int label_width,
+                       const Terminal& terminal) {
+  int command_width = 0;
+  for (const NextStep& step : next)
+    command_width = std::max(command_width, display_width(step.command));
+  std::string out;
+  for (const NextStep& step : next) {
+    const std::string label = pad(out.empty() ? tr("next") : "", label_width) +
+                              terminal.paint(Style::kCyan, step.command);
+    const int left = label_width + command_width + 3;
+    if (left + display_width(step.why) > terminal.width) {
+      out += label + "\n" + labelled("", step.why, label_width + 2, terminal);
+    } else {
+      out += label +
+             std::string(static_cast<std::size_t>(command_width + 3 - display_width(step.command)),
+                         ' ') +
+             step.why + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string overview_text(const model::Snapshot& snapshot, const std::vector<NextStep>& next,
+                          const Terminal& terminal) {
+  int label_width = 0;
+  for (const std::string_view label : {tr("users"), tr("look"), tr("also"), tr("next")})
+    label_width = std::max(label_width, display_width(label) + 3);
+  std::string out = header(snapshot, terminal) + device_lines(snapshot, terminal);
+  const std::string middle = users_line(snapshot, label_width, terminal) +
+                             others_line(snapshot, label_width, terminal) +
+                             problem_lines(snapshot, label_width, terminal);
+  if (!middle.empty()) out += "\n" + middle;
+  out += "\n" + next_lines(next, label_width, terminal);
+  return terminal.spell(std::move(out));
+}
+
+}  // namespace berth::output

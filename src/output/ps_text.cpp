@@ -1,0 +1,195 @@
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "output/header.hpp"
+#include "output/screens.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::DeviceProcess;
+
+constexpr int kUnlimited = 10'000;  // columns
+constexpr std::size_t kMostHolders = 6;
+
+std::string kind_of(const model::UseKind& kind) {
+  std::vector<std::string> parts;
+  if (kind.compute) parts.emplace_back(tr("compute"));
+  if (kind.graphics) parts.emplace_back(tr("graphics"));
+  if (kind.mps) parts.emplace_back("MPS");
+  return join(parts, "+");
+}
+
+bool plain_compute(const model::UseKind& kind) {
+  return kind.compute && !kind.graphics && !kind.mps;
+}
+
+/// A container by its first twelve digits, a pod by its uid, a unit where it is a service: what a
+/// person would look up.
+std::string home_of(const DeviceProcess& process, bool wide) {
+  if (!process.pod.empty()) return "pod " + printable(process.pod);
+  if (!process.container.empty()) {
+    const std::string container = printable(process.container);
+    const auto blank = container.rfind(' ');
+    return wide || blank == std::string::npos
+               ? container
+               : container.substr(0, std::min(container.size(), blank + 13));
+  }
+  const std::string_view unit = process.unit;
+  const bool service = unit.size() > 8 && unit.substr(unit.size() - 8) == ".service";
+  return wide || service ? printable(unit) : "";
+}
+
+Cell command_of(const DeviceProcess& process, bool wide) {
+  if (!process.command.empty())
+    return wide ? printable(process.command) : short_command(process.command);
+  if (!process.pid) return {std::string(tr("(other namespace)")), Style::kDim};
+  return {"-", Style::kDim};
+}
+
+struct Shape {
+  bool kinds = false;      // some process does more than compute
+  bool host_pids = false;  // some host pid is not the pid
+};
+
+Shape shape_of(const model::Snapshot& snapshot) {
+  Shape shape;
+  for (const DeviceProcess& process : snapshot.processes) {
+    shape.kinds = shape.kinds || !plain_compute(process.kind);
+    shape.host_pids = shape.host_pids || (process.host_pid && process.host_pid != process.pid);
+  }
+  return shape;
+}
+
+void add_process(Table& table, const DeviceProcess& process, const Shape& shape, bool wide) {
+  const auto number = [](const std::optional<std::int64_t>& pid) {
+    return pid ? std::to_string(*pid) : std::string("-");
+  };
+  table.add({Cell(std::to_string(process.device), Style::kBold), number(process.pid),
+             shape.host_pids ? number(process.host_pid) : "",
+             process.user.empty() ? "-" : printable(process.user),
+             process.memory_bytes ? show_bytes(*process.memory_bytes) : "-",
+             show_percent(process.sm_percent), show_percent(process.cpu_percent),
+             process.rss_bytes ? show_bytes(*process.rss_bytes) : "-",
+             process.age_seconds ? show_age(*process.age_seconds) : "-",
+             shape.kinds || wide ? kind_of(process.kind) : "", home_of(process, wide),
+             command_of(process, wide)});
+}
+
+void add_unattributed(Table& table, const model::Unattributed& memory) {
+  table.add({Cell(std::to_string(memory.device), Style::kBold), "-", "", "-",
+             Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "",
+             Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
+}
+
+/// The device cannot say who uses it.
+bool mute(const model::Device& device) {
+  return device.health == model::Health::kLost || device.health == model::Health::kNoAnswer ||
+         model::use_unknown(device);
+}
+
+/// An empty list is news only where everybody was asked and answered.
+std::string_view nobody(const model::Snapshot& snapshot) {
+  const bool whole = snapshot.driver.message.empty() &&
+                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), mute);
+  return whole ? tr("no process uses a device") : tr("no process is known to use a device");
+}
+
+/// Who has the device open, for memory nobody accounts for.
+std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
+  std::string out;
+  for (const model::Unattributed& memory : snapshot.unattributed) {
+    const std::string label = text("device {}", memory.device) + "   ";
+    std::string says = text("{} that no process accounts for: {}", show_bytes(memory.memory_bytes),
+                            cause_words(memory.cause));
+    std::vector<std::string> names;
+    for (const model::Holder& holder : memory.holders) {
+      if (names.size() == kMostHolders) break;
+      names.push_back(fmt::format("{} {} {}", holder.pid,
+                                  holder.user.empty() ? "?" : printable(holder.user),
+                                  clip(printable(holder.command), 30)));
+    }
+    if (memory.holders.size() > names.size())
+      names.push_back(text("{} more", memory.holders.size() - names.size()));
+    if (!names.empty()) says += text("; open in: {}", join(names, ", "));
+    out += labelled(label, says, display_width(label), terminal);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
+std::string footer(const model::Snapshot& snapshot, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& note : ps_notes(snapshot))
+    for (const std::string& line : wrap(printable(note), terminal.width))
+      out += terminal.paint(Style::kDim, line) + "\n";
+  return out.empty() ? out : "\n" + out;
+}
+
+}  // namespace
+
+std::vector<std::string> ps_notes(const model::Snapshot& snapshot) {
+  int foreign = 0, unreadable = 0;
+  for (const DeviceProcess& process : snapshot.processes) {
+    foreign += process.pid ? 0 : 1;
+    unreadable += process.pid && process.command.empty() ? 1 : 0;
+  }
+  std::vector<std::string> notes = snapshot.notes;
+  for (const model::Device& device : snapshot.devices)
+    if (mute(device))
+      notes.push_back(text("{} {}: who uses it is not known ({})", word_for(device.kind),
+                           device.index, word_for(device.health)));
+  if (foreign > 0)
+    notes.push_back(
+        text_n("{} process is in another PID namespace, or gone: only the driver knows it",
+               "{} processes are in another PID namespace, or gone: only the driver knows them",
+               foreign, foreign));
+  if (unreadable > 0)
+    notes.push_back(
+        text_n("the command line of {} process may not be read by you: sudo berth ps",
+               "the command lines of {} processes may not be read by you: sudo berth ps",
+               unreadable, unreadable));
+  return notes;
+}
+
+std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool wide) {
+  Terminal terminal = given;
+  if (wide) terminal.width = kUnlimited;
+  std::string out = driver_problem(snapshot, given);
+  if (snapshot.processes.empty() && snapshot.unattributed.empty()) {
+    out += std::string(nobody(snapshot)) + "\n";
+    return given.spell(out + footer(snapshot, given));
+  }
+  Table table({{"", true},
+               {"pid", true},
+               {std::string(tr("host pid")), true},
+               {std::string(tr("user"))},
+               {std::string(tr("memory")), true},
+               {"SM", true, false, 1},
+               {"CPU", true, false, 4},
+               {"RSS", true, false, 6},
+               {std::string(tr("age")), true, false, 3},
+               {std::string(tr("kind")), false, false, 2},
+               {std::string(tr("where")), false, false, 5},
+               {std::string(tr("command")), false, true}});
+  const Shape shape = shape_of(snapshot);
+  const bool by_device =
+      std::is_sorted(snapshot.processes.begin(), snapshot.processes.end(),
+                     [](const auto& a, const auto& b) { return a.device < b.device; });
+  auto memory = snapshot.unattributed.begin();
+  const auto end = snapshot.unattributed.end();
+  for (const DeviceProcess& process : snapshot.processes) {
+    for (; by_device && memory != end && memory->device < process.device; ++memory)
+      add_unattributed(table, *memory);
+    add_process(table, process, shape, wide);
+  }
+  for (; memory != end; ++memory) add_unattributed(table, *memory);
+  out += table.render(terminal) + holders_of(snapshot, given) + footer(snapshot, given);
+  return given.spell(std::move(out));
+}
+
+}  // namespace berth::output

@@ -1,0 +1,207 @@
+#include "output/report.hpp"
+
+#include <csignal>
+#include <cstring>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "output/environment_text.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::GpuUse;
+using model::Setting;
+
+constexpr int kIndent = 7;  // under the first word behind "berth  "
+
+std::string percent(double value) {
+  return fmt::format("{:.0f} %", value);
+}
+
+std::string energy(double joules) {
+  const double wh = joules / 3600;
+  return fmt::format("{:.{}f} Wh", wh, wh < 0.1 ? 3 : wh < 10 ? 1 : 0);
+}
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? std::to_string(number) : std::string("SIG") + name;
+}
+
+std::string ending(const model::Report& report, const Terminal& terminal) {
+  const std::string time = show_duration(report.wall);
+  const model::Outcome& outcome = report.outcome;
+  if (outcome.signal)
+    return terminal.paint(Style::kRed,
+                          text("ended by {} after {}", signal_name(*outcome.signal), time));
+  if (outcome.exit_code != 0)
+    return terminal.paint(Style::kRed, text("exit code {} after {}", outcome.exit_code, time));
+  return terminal.paint(Style::kGreen, text("done in {}", time));
+}
+
+/// One line of the report, folded under its first word.
+std::string line(const std::string& what, const Terminal& terminal, Style style = Style::kPlain) {
+  std::string out;
+  for (const std::string& part : wrap(what, std::max(40, terminal.width - kIndent)))
+    out += std::string(kIndent, ' ') + terminal.paint(style, part) + "\n";
+  return out;
+}
+
+std::string labelled(std::string_view label, const std::string& what, const Terminal& terminal) {
+  const std::string begin = std::string(kIndent, ' ') + pad(label, 6);
+  const int width = std::max(40, terminal.width - kIndent - 6);
+  std::string out;
+  for (const std::string& part : wrap(what, width))
+    out += (out.empty() ? begin : std::string(kIndent + 6, ' ')) + part + "\n";
+  return out;
+}
+
+std::string device_words(const model::DeviceUse& use) {
+  std::string out = fmt::format("GPU {} ({})", use.device, printable(use.name));
+  if (use.memory_peak_bytes) out += "   " + text("peak {}", show_bytes(*use.memory_peak_bytes));
+  if (use.utilization_mean_percent)
+    out += "   " + text("mean {}", percent(*use.utilization_mean_percent));
+  if (use.energy_joules) out += ", " + energy(*use.energy_joules);
+  return out;
+}
+
+std::string cpu_words(const model::Report& report) {
+  std::string out = text_n("CPU, {} thread", "CPU, {} threads", report.threads, report.threads);
+  const auto wall = static_cast<double>(report.wall.count());
+  // Below a tenth of a second the clock of the kernel's accounting is too coarse.
+  if (wall >= 100)
+    out += "   " + text("cores used {:.1f}", static_cast<double>(report.cpu.count()) / wall);
+  if (report.peak_rss_bytes > 0) out += "   " + text("peak {}", show_bytes(report.peak_rss_bytes));
+  return out;
+}
+
+std::string how_we_know(const model::Report& report) {
+  std::string out = text("looked every {} ms", report.interval.count());
+  if (!report.libraries.empty())
+    out += text("; libraries: {}", printable(join(report.libraries, ", ")));
+  return out;
+}
+
+std::string use_lines(const model::Report& report, const Terminal& terminal) {
+  const std::string how = how_we_know(report);
+  const bool on_gpu = !report.devices.empty();
+  switch (report.gpu_use) {
+    case GpuUse::kSeen:
+      return on_gpu ? ""
+                    : line(text("it used a GPU although none was given to it"), terminal,
+                           Style::kYellow);
+    case GpuUse::kDeniedByKernel:
+      return line(text("the kernel refused it a GPU it was not given"), terminal);
+    case GpuUse::kNotChecked:
+      return report.gpus_here && report.looks == 0 && report.wall >= std::chrono::seconds(1)
+                 ? line(text("whether it used a GPU could not be checked"), terminal)
+                 : "";
+    case GpuUse::kNotSeen:
+      break;
+  }
+  if (on_gpu)
+    return line(text("this program never used the GPU ({})", how), terminal, Style::kYellow);
+  if (!report.gpus_here)
+    return report.libraries.empty()
+               ? line(text("no GPU here"), terminal)
+               : line(text("no GPU here; libraries: {}", printable(join(report.libraries, ", "))),
+                      terminal);
+  return line(text("no GPU use seen ({})", how), terminal);
+}
+
+std::string setting_words(const std::vector<Setting>& settings, Setting::Action action) {
+  std::string out;
+  for (const Setting& one : settings) {
+    if (one.action != action) continue;
+    if (!out.empty()) out += " ";
+    out += one.name;
+    if (action != Setting::Action::kUnset) out += "=" + shell_word(printable(one.value));
+  }
+  return out;
+}
+
+std::string setting_lines(const std::vector<Setting>& settings, const Terminal& terminal) {
+  std::string out;
+  const auto add = [&](std::string_view label, Setting::Action action) {
+    const std::string words = setting_words(settings, action);
+    if (!words.empty()) out += labelled(label, words, terminal);
+  };
+  add(tr("set"), Setting::Action::kSet);
+  add(tr("unset"), Setting::Action::kUnset);
+  add(tr("kept"), Setting::Action::kKeep);
+  return out;
+}
+
+std::string suggestion_lines(const model::Report& report, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& one : report.suggestions)
+    out += labelled(out.empty() ? tr("try") : tr("or"), one, terminal);
+  const bool wasted = report.gpu_use == GpuUse::kNotSeen && !report.devices.empty();
+  if (wasted)
+    out += labelled(out.empty() ? tr("try") : tr("or"),
+                    text("{} leaves the GPU to others", "berth run --cpu -- …"), terminal);
+  return out;
+}
+
+}  // namespace
+
+std::string report_text(const model::Report& report, const Terminal& terminal) {
+  std::vector<std::string> places;
+  for (const model::DeviceUse& use : report.devices) places.push_back(device_words(use));
+  places.push_back(cpu_words(report));
+  // The terminal has written ^C where the cursor stood.
+  const bool after_echo = terminal.tty && report.outcome.signal == SIGINT;
+  std::string out = after_echo ? "\n" : "";
+  const std::string head = "berth  " + ending(report, terminal);
+  Terminal uncoloured;
+  const int head_width = display_width("berth  " + ending(report, uncoloured));
+  const bool fits = head_width + 3 + display_width(places.front()) <= terminal.width;
+  out += head + (fits ? "   " : "\n" + std::string(kIndent, ' ')) + places.front() + "\n";
+  for (std::size_t i = 1; i < places.size(); ++i)
+    out += std::string(kIndent, ' ') + places[i] + "\n";
+  out += use_lines(report, terminal) + suggestion_lines(report, terminal) +
+         setting_lines(report.settings, terminal);
+  for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
+  return terminal.spell(out);
+}
+
+std::string plan_text(const std::vector<std::string>& command,
+                      const model::Environment& environment, const model::Placement& placement,
+                      const model::Snapshot& snapshot, const Terminal& terminal) {
+  std::string out;
+  std::string_view last;
+  const auto add = [&](std::string_view label, const std::string& what) {
+    out += pad(label == last ? "" : label, 10) + "  " + what + "\n";
+    last = label;
+  };
+  std::string shown;
+  for (const std::string& word : command)
+    shown += (shown.empty() ? "" : " ") + shell_word(printable(word));
+  add(tr("would run"), shown);
+  std::string devices;
+  for (const int index : placement.devices) {
+    const model::Device* device = find_device(snapshot, index);
+    if (device == nullptr) continue;
+    devices += (devices.empty() ? "" : ", ") +
+               fmt::format("{} {} ({})", word_for(device->kind), index, printable(device->name));
+  }
+  add(tr("on"), devices.empty() ? text_n("the CPU, {} thread", "the CPU, {} threads",
+                                         placement.threads, placement.threads)
+                                : devices);
+  if (!environment.cpus.empty()) add(tr("CPUs"), environment.cpus);
+  for (const std::string& reason : placement.reasons) add(tr("because"), reason);
+  for (const Setting& one : environment.settings) {
+    const std::string words = setting_words({one}, one.action);
+    const std::string_view label = one.action == Setting::Action::kSet     ? tr("set")
+                                   : one.action == Setting::Action::kUnset ? tr("unset")
+                                                                           : tr("kept");
+    add(label, pad(words, 34) + "  " + terminal.paint(Style::kDim, one.why));
+  }
+  for (const std::string& note : environment.notes) add(tr("note"), note);
+  return terminal.spell(out);
+}
+
+}  // namespace berth::output

@@ -1,0 +1,105 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "output/environment_text.hpp"
+#include "output/report.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Setting;
+
+template <typename T>
+Json value_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(printable(text));
+}
+
+/// printable() is for words; a JSON document itself must be UTF-8 whatever was in them.
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json words(const std::vector<std::string>& list) {
+  Json out = Json::array();
+  for (const std::string& word : list) out.push_back(word);
+  return out;
+}
+
+double seconds(std::chrono::milliseconds duration) {
+  return static_cast<double>(duration.count()) / 1000.0;
+}
+
+Json device_json(const model::DeviceUse& use) {
+  return {{"index", use.device},
+          {"name", text_or_null(use.name)},
+          {"uuid", text_or_null(use.uuid)},
+          {"memory_peak_bytes", value_or_null(use.memory_peak_bytes)},
+          {"utilization_mean_percent", value_or_null(use.utilization_mean_percent)},
+          {"utilization_peak_percent", value_or_null(use.utilization_peak_percent)},
+          {"energy_joules", value_or_null(use.energy_joules)}};
+}
+
+Json settings_json(const std::vector<Setting>& settings) {
+  Json set = Json::object();
+  Json unset = Json::array();
+  Json kept = Json::object();
+  for (const Setting& one : settings) {
+    if (one.action == Setting::Action::kSet) set[one.name] = one.value;
+    if (one.action == Setting::Action::kUnset) unset.push_back(one.name);
+    if (one.action == Setting::Action::kKeep) kept[one.name] = one.value;
+  }
+  return {{"set", std::move(set)}, {"unset", std::move(unset)}, {"kept", std::move(kept)}};
+}
+
+}  // namespace
+
+std::string report_json(const model::Report& report) {
+  Json devices = Json::array();
+  for (const model::DeviceUse& use : report.devices) devices.push_back(device_json(use));
+  const double wall = seconds(report.wall);
+  const std::optional<double> cores =
+      wall > 0 ? std::optional(std::round(seconds(report.cpu) / wall * 100) / 100) : std::nullopt;
+  const Json out{
+      {"schema", 1},
+      {"command", words(report.command)},
+      {"name", text_or_null(report.name)},
+      {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
+      {"devices", std::move(devices)},
+      {"outcome",
+       {{"class", model::name(report.outcome.kind)},
+        {"exit_code", report.outcome.exit_code},
+        {"signal", value_or_null(report.outcome.signal)}}},
+      {"wall_seconds", wall},
+      {"cpu_seconds", seconds(report.cpu)},
+      {"cores_used", value_or_null(cores)},
+      {"peak_rss_bytes", report.peak_rss_bytes == 0 ? Json(nullptr) : Json(report.peak_rss_bytes)},
+      {"cpus", text_or_null(report.cpus)},
+      {"threads", report.threads},
+      {"environment", settings_json(report.settings)},
+      {"gpus_here", report.gpus_here},
+      {"gpu_use", model::name(report.gpu_use)},
+      {"gpu_use_method", text_or_null(report.gpu_use_method)},
+      {"looks", report.looks},
+      {"libraries", words(report.libraries)},
+      {"suggestions", words(report.suggestions)},
+      {"notes", words(report.notes)}};
+  return line_of(out);
+}
+
+std::string plan_json(const std::vector<std::string>& command,
+                      const model::Environment& environment, const model::Placement& placement,
+                      const model::Snapshot& snapshot) {
+  const Json rest = Json::parse(environment_json(environment, placement, snapshot), nullptr, false);
+  Json out{{"schema", 1}, {"command", words(command)}};
+  for (const auto& [key, value] : rest.items()) out[key] = value;
+  return line_of(out);
+}
+
+}  // namespace berth::output

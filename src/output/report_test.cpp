@@ -1,0 +1,148 @@
+#include "output/report.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace berth;
+using namespace berth::output;
+
+namespace {
+
+model::Report sample() {
+  model::Report report;
+  report.command = {"python", "train.py"};
+  report.outcome = {model::OutcomeClass::kOk, 0, std::nullopt};
+  report.wall = std::chrono::milliseconds(12'400);
+  report.cpu = std::chrono::milliseconds(22'320);
+  report.peak_rss_bytes = 611ULL << 20;
+  report.threads = 2;
+  report.looks = 100;
+  report.interval = std::chrono::milliseconds(100);
+  report.gpu_use = model::GpuUse::kNotSeen;
+  report.libraries = {"torch 1.13 (CPU build)", "numpy"};
+  report.started_unix_milliseconds = 1'700'000'000'000;
+  return report;
+}
+
+model::DeviceUse device() {
+  model::DeviceUse use;
+  use.device = 3;
+  use.name = "NVIDIA H100";
+  use.uuid = "GPU-1";
+  use.memory_peak_bytes = 18ULL << 30;
+  use.utilization_mean_percent = 41.0;
+  use.utilization_peak_percent = 99.0;
+  use.energy_joules = 6840.0;
+  return use;
+}
+
+bool holds(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+Terminal plain() {
+  Terminal terminal;
+  terminal.width = 100;
+  return terminal;
+}
+
+}  // namespace
+
+TEST_CASE("a job on the CPU of a machine without GPU is not blamed") {
+  const std::string text = report_text(sample(), plain());
+  CHECK(text ==
+        "berth  done in 12.4 s   CPU, 2 threads   cores used 1.8   peak 611 MiB\n"
+        "       no GPU here; libraries: torch 1.13 (CPU build), numpy\n");
+}
+
+TEST_CASE("a GPU that was used is told with its readings") {
+  model::Report report = sample();
+  report.devices = {device()};
+  report.gpu_use = model::GpuUse::kSeen;
+  report.gpus_here = true;
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "GPU 3 (NVIDIA H100)   peak 18.0 GiB   mean 41 %, 1.9 Wh\n"));
+  CHECK_FALSE(holds(text, "never"));
+}
+
+TEST_CASE("a GPU that was never used is said first, then what would use it, then how to leave it") {
+  model::Report report = sample();
+  report.devices = {device()};
+  report.gpus_here = true;
+  report.libraries = {"torch", "numpy"};
+  report.suggestions = {"this PyTorch is a CPU build: install another"};
+  const std::string text = report_text(report, plain());
+  const auto never = text.find(
+      "this program never used the GPU (looked every 100 ms; libraries: "
+      "torch, numpy)");
+  const auto tip = text.find("try   this PyTorch is a CPU build");
+  const auto leave = text.find("or    berth run --cpu -- …");
+  REQUIRE(never != std::string::npos);
+  REQUIRE(tip != std::string::npos);
+  REQUIRE(leave != std::string::npos);
+  CHECK(never < tip);
+  CHECK(tip < leave);
+}
+
+TEST_CASE("exit codes and signals are in the first line") {
+  model::Report report = sample();
+  report.outcome = {model::OutcomeClass::kFailed, 3, std::nullopt};
+  CHECK(holds(report_text(report, plain()), "berth  exit code 3 after 12.4 s"));
+  report.outcome = {model::OutcomeClass::kSignal, 137, 9};
+  CHECK(holds(report_text(report, plain()), "berth  ended by SIGKILL after 12.4 s"));
+}
+
+TEST_CASE("what was set, unset and kept is said") {
+  model::Report report = sample();
+  using Action = model::Setting::Action;
+  report.settings = {{Action::kSet, "CUDA_VISIBLE_DEVICES", "3", "why"},
+                     {Action::kUnset, "ROCR_VISIBLE_DEVICES", "", "why"},
+                     {Action::kKeep, "OMP_NUM_THREADS", "7", "why"}};
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "set   CUDA_VISIBLE_DEVICES=3\n"));
+  CHECK(holds(text, "unset ROCR_VISIBLE_DEVICES\n"));
+  CHECK(holds(text, "kept  OMP_NUM_THREADS=7\n"));
+}
+
+TEST_CASE("a device that does not fit beside the ending gets its own line") {
+  Terminal terminal = plain();
+  terminal.width = 50;
+  const std::string text = report_text(sample(), terminal);
+  CHECK(holds(text, "berth  done in 12.4 s\n       CPU, 2 threads   cores used 1.8   peak"));
+}
+
+TEST_CASE("no line is wider than the terminal") {
+  model::Report report = sample();
+  report.libraries.assign(30, "library");
+  Terminal terminal = plain();
+  terminal.width = 60;
+  const std::string text = report_text(report, terminal);
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    CHECK(display_width(text.substr(at, text.find('\n', at) - at)) <= 60);
+}
+
+TEST_CASE("the JSON holds every key, and null for what is not known") {
+  model::Report report = sample();
+  report.name = "";
+  report.devices = {device(), {}};
+  report.settings = {{model::Setting::Action::kSet, "A", "1", ""}};
+  report.command.emplace_back("\xff\xfe");
+  const auto json = nlohmann::json::parse(report_json(report));
+  CHECK(json["schema"] == 1);
+  CHECK(json["command"][1] == "train.py");
+  CHECK(json["name"].is_null());
+  CHECK(json["started_at"] == "2023-11-14T22:13:20.000Z");
+  CHECK(json["outcome"]["class"] == "ok");
+  CHECK(json["outcome"]["exit_code"] == 0);
+  CHECK(json["outcome"]["signal"].is_null());
+  CHECK(json["wall_seconds"] == 12.4);
+  CHECK(json["cpu_seconds"] == 22.32);
+  CHECK(json["cores_used"] == 1.8);
+  CHECK(json["gpu_use"] == "not_seen");
+  CHECK(json["devices"][0]["memory_peak_bytes"] == 18ULL << 30);
+  CHECK(json["devices"][1]["memory_peak_bytes"].is_null());
+  CHECK(json["devices"][1]["energy_joules"].is_null());
+  CHECK(json["environment"]["set"]["A"] == "1");
+  CHECK(report_json(report).find('\n') == report_json(report).size() - 1);
+}

@@ -1,0 +1,185 @@
+// The screens of hand-made machines, compared with tests/data/screens. After a wanted change, write
+// them anew with BERTH_WRITE_GOLDEN=1 build/dev/src/output/test_output, and read the difference
+// before committing it.
+#include "output/screens.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "output/overview.hpp"
+#include "output/samples_for_tests.hpp"
+#include "output/words.hpp"
+
+using namespace berth;
+using namespace berth::output;
+
+namespace {
+
+struct InLanguage {
+  explicit InLanguage(Language wanted) { set_language(wanted); }
+  ~InLanguage() { set_language(Language::kEnglish); }
+  InLanguage(const InLanguage&) = delete;
+  InLanguage& operator=(const InLanguage&) = delete;
+};
+
+Terminal of_width(int width) {
+  Terminal terminal;
+  terminal.width = width;
+  return terminal;
+}
+
+bool every_verb(std::string_view) {
+  return true;
+}
+
+std::string overview(const model::Snapshot& snapshot, const Terminal& terminal) {
+  return overview_text(snapshot, next_steps(snapshot, every_verb), terminal);
+}
+
+/// All screens of one machine, each under a line that names it.
+std::string screens_of(const model::Snapshot& snapshot) {
+  std::string out;
+  for (const Language wanted : {Language::kEnglish, Language::kChinese}) {
+    const InLanguage chosen(wanted);
+    const char* word = wanted == Language::kEnglish ? "en" : "zh";
+    for (const int width : {100, 60}) {
+      const Terminal terminal = of_width(width);
+      const auto add = [&](const char* screen, const std::string& text) {
+        out += fmt::format("===== {} {} {}\n{}", screen, word, width, text);
+      };
+      add("berth", overview(snapshot, terminal));
+      add("ls", ls_text(snapshot, terminal, false));
+      add("ps", ps_text(snapshot, terminal, false));
+    }
+    out += fmt::format("===== ls --wide {}\n{}", word, ls_text(snapshot, Terminal{}, true));
+    out += fmt::format("===== ls --details {}\n{}", word, details_text(snapshot, Terminal{}));
+  }
+  return out;
+}
+
+template <typename Visit>
+void each_line(const std::string& text, Visit visit) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) visit(line);
+}
+
+}  // namespace
+
+TEST_CASE("the screens of every sample machine are as recorded") {
+  const bool write = env_nonempty("BERTH_WRITE_GOLDEN").has_value();
+  for (const auto& [title, snapshot] : sample_machines()) {
+    const auto& name = title;  // clang 14 cannot capture a structured binding
+    CAPTURE(name);
+    const std::string path = std::string(BERTH_TEST_DATA) + "/screens/" + name + ".txt";
+    const std::string screens = screens_of(snapshot);
+    if (write) std::ofstream(path) << screens;
+    const auto recorded = slurp(path, 1U << 20U);
+    REQUIRE(recorded);
+    CHECK(screens == *recorded);
+  }
+}
+
+TEST_CASE("no line is wider than the terminal, and what others wrote comes out printable") {
+  for (const Language wanted : {Language::kEnglish, Language::kChinese}) {
+    const InLanguage chosen(wanted);
+    for (const auto& [title, snapshot] : sample_machines()) {
+      const auto& name = title;
+      CAPTURE(name);
+      for (const int width : {80, 100, 140}) {
+        const Terminal terminal = of_width(width);
+        for (const std::string& text :
+             {overview(snapshot, terminal), ls_text(snapshot, terminal, false),
+              ps_text(snapshot, terminal, false), details_text(snapshot, terminal)}) {
+          each_line(text, [&](const std::string& line) {
+            CAPTURE(line);
+            CHECK(line == printable(line));
+            CHECK(display_width(line) <= width);
+            CHECK((line.empty() || line.back() != ' '));
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("colour adds nothing but escape sequences") {
+  Terminal colourful = of_width(100);
+  colourful.color = true;
+  for (const auto& [title, snapshot] : sample_machines()) {
+    const auto& name = title;
+    CAPTURE(name);
+    std::string text = ls_text(snapshot, colourful, false);
+    for (auto at = text.find('\x1b'); at != std::string::npos; at = text.find('\x1b'))
+      text.erase(at, text.find('m', at) + 1 - at);
+    CHECK(text == ls_text(snapshot, of_width(100), false));
+  }
+}
+
+TEST_CASE("where the locale is not UTF-8 our own signs are ASCII") {
+  Terminal plain = of_width(100);
+  plain.utf8 = false;
+  for (const auto& [title, snapshot] : sample_machines()) {
+    const auto& name = title;
+    if (name == "strangers") continue;  // what others wrote stays as it is
+    CAPTURE(name);
+    for (const std::string& text : {overview(snapshot, plain), ls_text(snapshot, plain, false),
+                                    details_text(snapshot, plain)})
+      for (const char c : text) CHECK(static_cast<unsigned char>(c) < 0x80);
+  }
+}
+
+TEST_CASE("sixteen busy GPUs fit on 24 lines") {
+  model::Snapshot snapshot = sample_machines().front().second;
+  model::Device busy = snapshot.devices.front();
+  const model::DeviceProcess process = snapshot.processes.front();
+  snapshot.devices.clear();
+  snapshot.processes.clear();
+  for (int i = 0; i < 16; ++i) {
+    busy.index = i;
+    snapshot.devices.push_back(busy);
+    snapshot.processes.push_back(process);
+    snapshot.processes.back().device = i;
+  }
+  int lines = 0;
+  each_line(overview(snapshot, of_width(100)), [&](const std::string&) { ++lines; });
+  CHECK(lines <= 24);
+}
+
+TEST_CASE("a step is offered only for a verb that exists") {
+  for (const auto& [title, snapshot] : sample_machines()) {
+    const auto& name = title;
+    CAPTURE(name);
+    CHECK(next_steps(snapshot, every_verb).size() == 3);
+    for (const NextStep& step :
+         next_steps(snapshot, [](std::string_view verb) { return verb == "ls" || verb == "help"; }))
+      CHECK((step.command.rfind("berth ls", 0) == 0 || step.command.rfind("berth help", 0) == 0));
+  }
+}
+
+TEST_CASE("a broken snapshot is shown, not trusted") {
+  model::Snapshot snapshot;
+  model::Device device;
+  device.index = -5;
+  device.readings.utilization_percent = 1e300;
+  device.readings.temperature_celsius = -1e9;
+  device.readings.memory_used_bytes = std::uint64_t{0xFFFFFFFFFFFFFFFF};
+  device.readings.power_milliwatts = std::uint64_t{0xFFFFFFFFFFFFFFFF};
+  device.age_seconds = -1;
+  device.health = model::Health::kNoAnswer;
+  snapshot.devices.push_back(device);
+  model::DeviceProcess process;
+  process.device = 99;
+  process.age_seconds = 1e300;
+  snapshot.processes.push_back(process);
+  snapshot.unattributed.push_back({98, 1, "made up", {}});
+  CHECK_FALSE(overview(snapshot, Terminal{}).empty());
+  CHECK_FALSE(ls_text(snapshot, Terminal{}, true).empty());
+  CHECK_FALSE(ps_text(snapshot, Terminal{}, true).empty());
+  CHECK_FALSE(details_text(snapshot, Terminal{}).empty());
+}

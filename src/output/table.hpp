@@ -1,0 +1,48 @@
+// Table: cells with styles, columns as wide as their widest cell. On a narrow terminal columns are
+// left out in a stated order, then one flexible column gives way.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "output/terminal.hpp"
+
+namespace berth::output {
+
+struct Column {
+  std::string title;
+  bool right = false;     // numbers
+  bool flexible = false;  // clipped where the table is too wide; at most one
+  int drop = 0;           // left out where the table is too wide: the largest first; 0 never
+};
+
+struct Cell {
+  std::string text;
+  Style style = Style::kPlain;
+  Cell(std::string given = {},
+       Style painted = Style::kPlain)  // NOLINT(google-explicit-constructor)
+      : text(std::move(given)), style(painted) {}
+  Cell(const char* given) : text(given) {}  // NOLINT(google-explicit-constructor)
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// Missing cells at the end are blank.
+  void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  /// Lines ending in '\n'. Columns in which no row has anything but "" are left out, title and all.
+  /// `dropped`, where given, gets the titles of columns that had no room.
+  [[nodiscard]] std::string render(const Terminal& terminal,
+                                   std::vector<std::string>* dropped = nullptr) const;
+
+ private:
+  [[nodiscard]] std::vector<int> natural_widths() const;
+  void fit(std::vector<int>& widths, int width, std::vector<std::string>* dropped) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+}  // namespace berth::output

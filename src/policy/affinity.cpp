@@ -1,0 +1,119 @@
+#include "policy/affinity.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "model/cpu_list.hpp"
+
+namespace berth::policy {
+namespace {
+
+using model::Device;
+
+const Device* find(const model::Snapshot& snapshot, int index) {
+  for (const Device& device : snapshot.devices)
+    if (device.index == index) return &device;
+  return nullptr;
+}
+
+std::vector<int> cpus_of(const std::string& list) {
+  return model::parse_cpu_list(list).value_or(std::vector<int>());
+}
+
+/// Near any of the devices, in ascending order.
+std::vector<int> near_devices(const model::Placement& placement, const model::Snapshot& snapshot) {
+  std::vector<int> all;
+  for (const int index : placement.devices) {
+    const Device* device = find(snapshot, index);
+    const auto cpus = device == nullptr ? std::vector<int>() : cpus_of(device->local_cpus);
+    all.insert(all.end(), cpus.begin(), cpus.end());
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+/// Where in its node's processors this device's part begins: devices of one node share them evenly.
+std::size_t share_begins(const model::Placement& placement, const model::Snapshot& snapshot,
+                         std::size_t cpus) {
+  const Device* mine = find(snapshot, placement.devices.front());
+  if (mine == nullptr) return 0;
+  std::size_t before = 0;
+  std::size_t together = 0;
+  for (const Device& device : snapshot.devices) {
+    const bool computes =
+        device.kind == model::DeviceKind::kGpu || device.kind == model::DeviceKind::kTpu;
+    if (!device.managed || !computes || device.local_cpus != mine->local_cpus) continue;
+    ++together;
+    if (device.index < mine->index) ++before;
+  }
+  return together == 0 ? 0 : before * cpus / together;
+}
+
+/// `count` processors: near ones from the device's share on, then the others.
+std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& allowed,
+                      std::size_t begin, std::size_t count) {
+  std::vector<int> picked;
+  for (std::size_t i = 0; i < close.size() && picked.size() < count; ++i)
+    picked.push_back(close[(begin + i) % close.size()]);
+  for (std::size_t i = 0; i < allowed.size() && picked.size() < count; ++i)
+    if (!std::binary_search(close.begin(), close.end(), allowed[i])) picked.push_back(allowed[i]);
+  std::sort(picked.begin(), picked.end());
+  return picked;
+}
+
+std::string limits_of(const model::CpuBudget& cpu) {
+  if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity)
+    return text("the quota is {:.1f} cores", *cpu.quota_cores);
+  return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
+}
+
+void beside_devices(model::Placement& placement, const model::Request& request,
+                    const model::Snapshot& snapshot) {
+  const auto allowed = cpus_of(snapshot.host.cpu.affinity);
+  const auto local = near_devices(placement, snapshot);
+  auto close = model::intersection(local, allowed);
+  if (!local.empty() && !allowed.empty() && close.empty())
+    placement.reasons.push_back(
+        text("none of the CPUs near the device ({}) may be used here: affinity stays as it is",
+             model::show_cpu_list(local)));
+  if (request.cpus) {
+    const auto count = static_cast<std::size_t>(*request.cpus);
+    const auto begin = share_begins(placement, snapshot, close.size());
+    const auto picked = pick(close, allowed, begin, count);
+    if (!close.empty() && close.size() < count)
+      placement.reasons.push_back(
+          text("only {} of the {} CPUs are near the device", close.size(), count));
+    close = picked.size() == count ? picked : std::vector<int>();
+  }
+  if (close.empty() || close == allowed) return;
+  placement.cpus = model::show_cpu_list(close);
+  placement.threads = std::min(placement.threads, static_cast<int>(close.size()));
+  placement.reasons.push_back(text("CPUs {}: near the device", placement.cpus));
+}
+
+}  // namespace
+
+Status set_processors(model::Placement& placement, const model::Request& request,
+                      const model::Snapshot& snapshot) {
+  const model::CpuBudget& cpu = snapshot.host.cpu;
+  const int usable = std::max(1, cpu.cores_usable);
+  if (request.cpus.value_or(0) > usable)
+    return Error{ErrorCode::kRefused, "E0417",
+                 text("{} cores were asked for, {} can be used", *request.cpus, usable) + "\n  " +
+                     limits_of(cpu),
+                 fmt::format("berth run --cpus {} …", usable)};
+  placement.threads = std::max(1, request.cpus.value_or(usable));
+  if (!placement.devices.empty()) {
+    beside_devices(placement, request, snapshot);
+  } else if (request.cpus && *request.cpus < usable) {
+    placement.reasons.push_back(text(
+        "{} threads, not pinned to cores: another job may choose the same ones", *request.cpus));
+  }
+  if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity && placement.threads == usable)
+    placement.reasons.push_back(text("{} threads: the quota is {:.1f} of {} cores",
+                                     placement.threads, *cpu.quota_cores, cpu.cores_affinity));
+  return Done{};
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,336 @@
+#include "policy/candidates.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::policy {
+namespace {
+
+using model::Device;
+using model::DeviceKind;
+using model::Health;
+using model::Partition;
+using model::Vendor;
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+bool computes(const model::DeviceProcess& process) {
+  return process.kind.compute || process.kind.mps || !process.kind.graphics;
+}
+
+/// Memory from which on it counts who holds it.
+std::uint64_t threshold(const Device& device) {
+  return std::max(kGiB, device.readings.memory_total_bytes.value_or(0) / 10);
+}
+
+/// A process whose partition the driver does not tell may be in any of them: then a partition's own
+/// memory decides.
+bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot) {
+  bool somewhere = false;
+  for (const model::DeviceProcess& process : snapshot.processes) {
+    if (process.device != device.index || !computes(process)) continue;
+    if (process.partition_uuid == part.uuid) return true;
+    somewhere = somewhere || process.partition_uuid.empty();
+  }
+  const std::uint64_t total = part.memory_total_bytes.value_or(0);
+  return somewhere &&
+         (!part.memory_used_bytes || *part.memory_used_bytes >= std::max(256 * kMiB, total / 20));
+}
+
+/// What a device that shares the host's memory has free is what the host has.
+std::optional<std::uint64_t> free_of(const Device& device, const model::Snapshot& snapshot) {
+  const auto& readings = device.readings;
+  std::optional<std::uint64_t> free;
+  if (readings.memory_total_bytes && readings.memory_used_bytes) {
+    const std::uint64_t taken =
+        *readings.memory_used_bytes + readings.memory_reserved_bytes.value_or(0);
+    free = *readings.memory_total_bytes - std::min(*readings.memory_total_bytes, taken);
+  }
+  const auto host = snapshot.host.cpu.memory_available_bytes;
+  if (!device.memory_unified || !host) return free;
+  return free ? std::min(*free, *host) : *host;
+}
+
+std::optional<std::uint64_t> capacity_of(const Device& device, const model::Snapshot& snapshot) {
+  const auto& readings = device.readings;
+  if (!readings.memory_total_bytes) return std::nullopt;
+  const std::uint64_t total = *readings.memory_total_bytes;
+  const model::CpuBudget& host = snapshot.host.cpu;
+  const std::uint64_t limit = host.memory_limit_bytes.value_or(host.memory_total_bytes);
+  if (device.memory_unified) return limit == 0 ? total : std::min(total, limit);
+  return total - std::min(total, readings.memory_reserved_bytes.value_or(0));
+}
+
+Obstacle obstacle_of(const Device& device, bool is_busy) {
+  if (device.health == Health::kLost) return Obstacle::kLost;
+  if (device.health == Health::kNoAnswer) return Obstacle::kNoAnswer;
+  if (model::use_unknown(device)) return Obstacle::kUnreadable;
+  if (device.compute_mode == "prohibited") return Obstacle::kProhibited;
+  if (device.compute_mode.rfind("exclusive", 0) == 0 && is_busy) return Obstacle::kTaken;
+  return Obstacle::kNone;
+}
+
+void add_partitions(std::vector<Candidate>& all, const Device& device,
+                    const model::Snapshot& snapshot) {
+  std::vector<const Partition*> parts;
+  for (const Partition& part : device.partitions)
+    if (!part.uuid.empty()) parts.push_back(&part);
+  std::sort(parts.begin(), parts.end(), [](const Partition* a, const Partition* b) {
+    return std::tie(a->index, a->uuid) < std::tie(b->index, b->uuid);
+  });
+  for (const Partition* part : parts) {
+    Candidate candidate{&device, part, Obstacle::kNone, partition_busy(device, *part, snapshot),
+                        {},      {}};
+    if (part->memory_total_bytes) candidate.capacity_bytes = *part->memory_total_bytes;
+    candidate.obstacle = obstacle_of(device, candidate.busy);
+    if (part->memory_total_bytes && part->memory_used_bytes)
+      candidate.free_bytes =
+          *part->memory_total_bytes - std::min(*part->memory_total_bytes, *part->memory_used_bytes);
+    all.push_back(candidate);
+  }
+  if (parts.empty())
+    all.push_back({&device, nullptr, Obstacle::kNoPartition, busy(device, snapshot), {}, {}});
+}
+
+// The choice.
+
+int integrated(const Candidate& c) {
+  return processor_graphics(*c.device) ? 1 : 0;
+}
+
+int health_rank(const Candidate& c) {
+  switch (c.device->health) {
+    case Health::kOk:
+    case Health::kNotChecked:
+      return 0;
+    case Health::kDegraded:
+      return 1;
+    case Health::kAsleep:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+/// Less is better. Best fit: what is left over. Otherwise what is in use, in steps of 256 MiB, so
+/// that a driver's own few MiB do not decide between two idle devices.
+std::uint64_t load(const Candidate& c, std::optional<std::uint64_t> need) {
+  if (need) return c.free_bytes.value_or(std::numeric_limits<std::uint32_t>::max()) / kMiB;
+  if (c.partition != nullptr) return c.partition->memory_used_bytes.value_or(0) / (256 * kMiB);
+  return c.device->readings.memory_used_bytes.value_or(0) / (256 * kMiB);
+}
+
+/// Of several partitions that are equally free the largest; of whole devices none is larger than
+/// the other here.
+std::uint64_t smallness(const Candidate& c) {
+  const std::uint64_t size =
+      c.partition == nullptr ? 0 : c.partition->memory_total_bytes.value_or(0) / kMiB;
+  return std::numeric_limits<std::uint32_t>::max() - std::min<std::uint64_t>(size, 1U << 30);
+}
+
+auto identity(const Candidate& c) {
+  return std::tuple(c.device->index, c.partition == nullptr ? 0U : c.partition->index,
+                    c.unit().partition_uuid);
+}
+
+auto cost_of_one(const Candidate& c, std::optional<std::uint64_t> need) {
+  const int tpu = c.device->kind == DeviceKind::kTpu ? 1 : 0;
+  const int part = c.partition == nullptr ? 0 : 1;
+  return std::tuple(integrated(c), health_rank(c), tpu, need ? 0 : part, load(c, need), part,
+                    smallness(c), identity(c));
+}
+
+/// Domain, bus and device number as one number; devices without an address are far from everything.
+std::int64_t place_on_bus(const Device& device) {
+  std::int64_t place = 0;
+  for (std::string_view part : split(device.pci_address, ':')) {
+    std::uint32_t number = 0;
+    part = part.substr(0, part.find('.'));
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), number, 16);
+    if (problem != std::errc() || end == part.data()) return 1LL << 40;
+    place = (place << 8) + (number & 0xffffU);
+  }
+  return place;
+}
+
+std::vector<Candidate> with_companions(const Candidate& seed, std::vector<Candidate> pool,
+                                       std::size_t count, std::optional<std::uint64_t> need) {
+  const std::int64_t home = place_on_bus(*seed.device);
+  const auto distance = [&](const Candidate& c) {
+    const Device& d = *c.device;
+    return std::tuple(d.index == seed.device->index ? 0 : 1, integrated(c), health_rank(c),
+                      d.name == seed.device->name ? 0 : 1,
+                      d.numa_node == seed.device->numa_node ? 0 : 1,
+                      std::abs(place_on_bus(d) - home), load(c, need), d.index);
+  };
+  std::sort(pool.begin(), pool.end(),
+            [&](const Candidate& a, const Candidate& b) { return distance(a) < distance(b); });
+  pool.resize(std::min(pool.size(), count));
+  return pool;
+}
+
+auto cost_of_set(const std::vector<Candidate>& set, std::optional<std::uint64_t> need) {
+  int small = 0;
+  int health = 0;
+  std::uint64_t sum = 0;
+  std::set<std::string_view> models;
+  std::set<std::optional<int>> nodes;
+  std::vector<int> indices;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = 0;
+  for (const Candidate& c : set) {
+    small += integrated(c);
+    health += health_rank(c);
+    sum += load(c, need);
+    models.insert(c.device->name);
+    nodes.insert(c.device->numa_node);
+    indices.push_back(c.device->index);
+    first = std::min(first, place_on_bus(*c.device));
+    last = std::max(last, place_on_bus(*c.device));
+  }
+  std::sort(indices.begin(), indices.end());
+  return std::tuple(small, health, models.size(), nodes.size(), last - first, sum, indices);
+}
+
+}  // namespace
+
+bool holds_unaccounted(const Device& device, const model::Snapshot& snapshot) {
+  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
+                     [&](const model::Unattributed& memory) {
+                       return memory.device == device.index && memory.cause != "driver_reserve" &&
+                              !device.memory_unified && memory.memory_bytes >= threshold(device);
+                     });
+}
+
+bool busy(const Device& device, const model::Snapshot& snapshot) {
+  for (const model::DeviceProcess& process : snapshot.processes) {
+    if (process.device != device.index) continue;
+    if (computes(process) || process.memory_bytes.value_or(0) >= threshold(device)) return true;
+  }
+  // Somebody in another container, or a process that is dying, holds it: not ours to give away. In
+  // WSL Windows' desktop always holds some, and the driver tells of no process: that would make
+  // every such machine busy for ever.
+  return !snapshot.host.wsl && holds_unaccounted(device, snapshot);
+}
+
+bool processor_graphics(const Device& device) {
+  return device.memory_unified &&
+         (device.vendor == Vendor::kAmd || device.vendor == Vendor::kIntel);
+}
+
+std::vector<Candidate> candidates_of(const model::Snapshot& snapshot) {
+  std::vector<const Device*> devices;
+  for (const Device& device : snapshot.devices)
+    if (device.managed && (device.kind == DeviceKind::kGpu || device.kind == DeviceKind::kTpu))
+      devices.push_back(&device);
+  std::sort(devices.begin(), devices.end(),
+            [](const Device* a, const Device* b) { return a->index < b->index; });
+  std::vector<Candidate> all;
+  for (const Device* device : devices) {
+    if (device->mig_enabled.value_or(false)) {
+      add_partitions(all, *device, snapshot);
+      continue;
+    }
+    const bool is_busy = busy(*device, snapshot);
+    all.push_back({device, nullptr, obstacle_of(*device, is_busy), is_busy,
+                   free_of(*device, snapshot), capacity_of(*device, snapshot)});
+  }
+  return all;
+}
+
+std::string label(const Candidate& candidate) {
+  const Device& device = *candidate.device;
+  std::string out =
+      (device.kind == DeviceKind::kTpu ? "TPU " : "GPU ") + std::to_string(device.index);
+  if (candidate.partition != nullptr)
+    out += ", " + printable(candidate.partition->name.empty() ? candidate.partition->uuid
+                                                              : candidate.partition->name);
+  return out;
+}
+
+std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
+                     std::size_t most) {
+  std::vector<const model::DeviceProcess*> users;
+  const std::string& part = candidate.unit().partition_uuid;
+  for (const model::DeviceProcess& process : snapshot.processes)
+    if (process.device == candidate.device->index &&
+        (process.partition_uuid == part || process.partition_uuid.empty()))
+      users.push_back(&process);
+  std::sort(users.begin(), users.end(), [](const auto* a, const auto* b) {
+    return std::tuple(b->memory_bytes.value_or(0), a->host_pid, a->pid) <
+           std::tuple(a->memory_bytes.value_or(0), b->host_pid, b->pid);
+  });
+  std::string out;
+  for (std::size_t i = 0; i < users.size() && i < most; ++i) {
+    const model::DeviceProcess& user = *users[i];
+    const std::string pid = user.pid        ? "pid " + std::to_string(*user.pid)
+                            : user.host_pid ? "host pid " + std::to_string(*user.host_pid)
+                                            : "pid ?";
+    if (i > 0) out += "; ";
+    out += fmt::format("{} ({}", user.user.empty() ? "?" : printable(user.user), pid);
+    if (!user.command.empty())
+      out += fmt::format(", {}", printable(std::string_view(user.command).substr(0, 40)));
+    out += ')';
+    if (user.memory_bytes) out += " " + show_bytes(*user.memory_bytes);
+  }
+  if (users.size() > most) out += text(" and {} more", users.size() - most);
+  return out;
+}
+
+std::string sentence(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::kLost:
+      return text("it is lost");
+    case Obstacle::kNoAnswer:
+      return text("it does not answer");
+    case Obstacle::kUnreadable:
+      return text("the driver does not tell whether it is in use");
+    case Obstacle::kProhibited:
+      return text("its compute mode is prohibited");
+    case Obstacle::kTaken:
+      return text("its compute mode is exclusive and somebody has it");
+    case Obstacle::kNoPartition:
+      return text("MIG is on, but it has no partition");
+    case Obstacle::kNone:
+      return {};
+  }
+  return {};
+}
+
+std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
+                              std::optional<std::uint64_t> need_bytes) {
+  if (count < 1 || pool.empty()) return {};
+  if (count == 1)
+    return {
+        *std::min_element(pool.begin(), pool.end(), [&](const Candidate& a, const Candidate& b) {
+          return cost_of_one(a, need_bytes) < cost_of_one(b, need_bytes);
+        })};
+  constexpr std::size_t kMostSeeds = 256;  // a list of devices that long is not a machine's
+  std::vector<Candidate> best;
+  std::size_t seeds = 0;
+  for (const Candidate& seed : pool) {
+    if (seed.partition != nullptr || ++seeds > kMostSeeds) continue;
+    std::vector<Candidate> same;
+    for (const Candidate& c : pool)
+      if (c.partition == nullptr && c.device->vendor == seed.device->vendor) same.push_back(c);
+    auto set = with_companions(seed, std::move(same), static_cast<std::size_t>(count), need_bytes);
+    if (set.size() < static_cast<std::size_t>(count)) continue;
+    if (best.empty() || cost_of_set(set, need_bytes) < cost_of_set(best, need_bytes))
+      best = std::move(set);
+  }
+  std::sort(best.begin(), best.end(),
+            [](const Candidate& a, const Candidate& b) { return identity(a) < identity(b); });
+  return best;
+}
+
+}  // namespace berth::policy

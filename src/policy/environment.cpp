@@ -1,0 +1,294 @@
+// How each vendor's runtime is told what to show, and what it takes when several of them are there:
+//   CUDA  CUDA_VISIBLE_DEVICES: indices (in the order CUDA_DEVICE_ORDER says) or uuids; "-1" shows
+//   none. ROCr  ROCR_VISIBLE_DEVICES: indices or uuids ("GPU-" and 16 hexadecimal digits) of the
+//   machine's AMD GPUs; "-1" names none.
+//         (ROCR-Runtime, amd_filter_device.cpp; ROCm documentation, GPU isolation techniques.)
+//   HIP   HIP_VISIBLE_DEVICES counts what ROCr left over, and so does GPU_DEVICE_ORDINAL. Where
+//   HIP's variable is not set, HIP takes
+//         CUDA_VISIBLE_DEVICES for it: hiding NVIDIA's GPUs with "-1" would hide AMD's too.
+//   SYCL  ZE_AFFINITY_MASK selects among Intel's GPUs, but no value of it shows none (Level Zero
+//   specification, affinity mask);
+//         ONEAPI_DEVICE_SELECTOR does that for SYCL programs, and PyTorch is one.
+//   TPU   TPU_VISIBLE_CHIPS, with the bounds of the part; JAX_PLATFORMS keeps JAX off it.
+// OpenCL has no such variable.
+#include "policy/environment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "policy/visible.hpp"
+
+namespace berth::policy {
+namespace {
+
+using model::Device;
+using model::Health;
+using model::Setting;
+using model::Vendor;
+using User = std::map<std::string, std::string>;
+
+/// One device of one vendor that the job gets, by the number its vendor gives it.
+struct Chosen {
+  const Device* device = nullptr;
+  std::size_t number = 0;
+  std::string partition;
+};
+
+class Writer {
+ public:
+  Writer(const model::Placement& placement, const model::Snapshot& snapshot, const User& user,
+         const EnvironmentOptions& options)
+      : placement_(placement), snapshot_(snapshot), user_(user), options_(options) {}
+
+  model::Environment write() {
+    environment_.cpus = placement_.cpus;
+    environment_.threads = placement_.threads;
+    nvidia();
+    amd();
+    intel();
+    tpu();
+    if (on_cpu()) prefer("JAX_PLATFORMS", "cpu", text("JAX looks for nothing but the CPU"));
+    note_opencl();
+    threads();
+    if (options_.quiet)
+      prefer("TF_CPP_MIN_LOG_LEVEL", "1", text("TensorFlow leaves out its information messages"));
+    return std::move(environment_);
+  }
+
+ private:
+  [[nodiscard]] bool on_cpu() const { return placement_.devices.empty(); }
+
+  [[nodiscard]] const std::string* of_user(const std::string& name) const {
+    const auto found = user_.find(name);
+    return found == user_.end() ? nullptr : &found->second;
+  }
+
+  void add(Setting::Action action, std::string name, std::string value, std::string why) {
+    environment_.settings.push_back({action, std::move(name), std::move(value), std::move(why)});
+  }
+
+  /// What the placement demands: stands whatever the user had, because the choice was made within
+  /// that.
+  void demand(const std::string& name, const std::string& value, std::string why) {
+    const std::string* had = of_user(name);
+    const bool same = had != nullptr && *had == value;
+    add(same ? Setting::Action::kKeep : Setting::Action::kSet, name, value, std::move(why));
+  }
+
+  /// What is only better: the user's own value stands, unless --override.
+  void prefer(const std::string& name, const std::string& value, std::string why) {
+    const std::string* had = of_user(name);
+    if (had != nullptr && !had->empty() && !options_.override_user && *had != value)
+      return add(Setting::Action::kKeep, name, *had, text("set before: kept"));
+    demand(name, value, std::move(why));
+  }
+
+  void remove(const std::string& name, std::string why) {
+    if (of_user(name) != nullptr) add(Setting::Action::kUnset, name, "", std::move(why));
+  }
+
+  [[nodiscard]] std::vector<Chosen> chosen_of(const std::vector<const Device*>& devices) const {
+    std::vector<Chosen> out;
+    for (std::size_t i = 0; i < placement_.devices.size(); ++i)
+      for (std::size_t number = 0; number < devices.size(); ++number)
+        if (devices[number]->index == placement_.devices[i])
+          out.push_back({devices[number], number,
+                         i < placement_.partitions.size() ? placement_.partitions[i] : ""});
+    return out;
+  }
+
+  void nvidia();
+  void amd();
+  void intel();
+  void tpu();
+  void note_opencl();
+  void threads();
+
+  const model::Placement& placement_;
+  const model::Snapshot& snapshot_;
+  const User& user_;
+  const EnvironmentOptions& options_;
+  model::Environment environment_;
+};
+
+std::string numbers(const std::vector<Chosen>& chosen) {
+  std::string out;
+  for (const Chosen& one : chosen) out += (out.empty() ? "" : ",") + std::to_string(one.number);
+  return out;
+}
+
+/// "0,1,2": all of what a lower layer left over.
+std::string count_up(std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + std::to_string(i);
+  return out;
+}
+
+/// "" where one of them has none.
+std::string uuids(const std::vector<Chosen>& chosen) {
+  std::string out;
+  for (const Chosen& one : chosen) {
+    const std::string& uuid = one.partition.empty() ? one.device->uuid : one.partition;
+    if (uuid.empty()) return {};
+    out += (out.empty() ? "" : ",") + uuid;
+  }
+  return out;
+}
+
+/// Indices count what CUDA finds: a lost GPU is not found, and one with MIG on is found in another
+/// form.
+bool indices_shift(const std::vector<const Device*>& devices) {
+  return std::any_of(devices.begin(), devices.end(), [](const Device* d) {
+    return d->health == Health::kLost || d->health == Health::kNoAnswer ||
+           d->health == Health::kDegraded || d->mig_enabled.value_or(false);
+  });
+}
+
+void Writer::nvidia() {
+  const auto devices = devices_of(snapshot_, Vendor::kNvidia);
+  const auto chosen = chosen_of(devices);
+  if (chosen.empty()) {
+    if (on_cpu() || !devices.empty())
+      return demand("CUDA_VISIBLE_DEVICES", "-1", text("hides NVIDIA's GPUs"));
+    if (devices_of(snapshot_, Vendor::kAmd).empty()) return;
+    return remove("CUDA_VISIBLE_DEVICES",
+                  text("the choice is made within it; HIP would apply it once more"));
+  }
+  const std::string* order = of_user("CUDA_DEVICE_ORDER");
+  const bool own_order =
+      order != nullptr && *order != "PCI_BUS_ID" && !order->empty() && !options_.override_user;
+  const std::string by_uuid = uuids(chosen);
+  if ((own_order || indices_shift(devices)) && !by_uuid.empty()) {
+    if (own_order)
+      add(Setting::Action::kKeep, "CUDA_DEVICE_ORDER", *order, text("set before: kept"));
+    return demand("CUDA_VISIBLE_DEVICES", by_uuid,
+                  text("by uuid: an index could mean another GPU here"));
+  }
+  demand("CUDA_DEVICE_ORDER", "PCI_BUS_ID",
+         text("an index means the same GPU to CUDA and to nvidia-smi"));
+  demand("CUDA_VISIBLE_DEVICES", numbers(chosen), text("the GPUs chosen for this job"));
+  if (indices_shift(devices))
+    environment_.notes.push_back(
+        text("a GPU here has no uuid, and indices may shift because another is not well"));
+}
+
+/// As ROCr compares it: "GPU-" and 16 hexadecimal digits.
+bool rocr_uuid(const std::string& uuid) {
+  return uuid.size() == 20 && uuid.rfind("GPU-", 0) == 0 &&
+         uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
+}
+
+void Writer::amd() {
+  const auto devices = devices_of(snapshot_, Vendor::kAmd);
+  const auto chosen = chosen_of(devices);
+  if (chosen.empty()) {
+    if (on_cpu()) demand("HIP_VISIBLE_DEVICES", "-1", text("hides AMD's GPUs from HIP"));
+    if (on_cpu() || !devices.empty())
+      demand("ROCR_VISIBLE_DEVICES", "-1", text("hides AMD's GPUs"));
+    return;
+  }
+  const bool named = std::all_of(chosen.begin(), chosen.end(),
+                                 [](const Chosen& one) { return rocr_uuid(one.device->uuid); });
+  demand("ROCR_VISIBLE_DEVICES", named ? uuids(chosen) : numbers(chosen),
+         text("the GPUs chosen for this job"));
+  const std::string left = count_up(chosen.size());
+  const bool cuda_is_set = !devices_of(snapshot_, Vendor::kNvidia).empty();
+  if (cuda_is_set || of_user("HIP_VISIBLE_DEVICES") != nullptr)
+    demand("HIP_VISIBLE_DEVICES", left, text("HIP counts what ROCR_VISIBLE_DEVICES leaves"));
+  if (of_user("GPU_DEVICE_ORDINAL") != nullptr)
+    demand("GPU_DEVICE_ORDINAL", left, text("HIP counts what ROCR_VISIBLE_DEVICES leaves"));
+}
+
+void Writer::intel() {
+  const auto devices = devices_of(snapshot_, Vendor::kIntel);
+  const auto chosen = chosen_of(devices);
+  if (!chosen.empty()) {
+    demand("ZE_AFFINITY_MASK", numbers(chosen), text("the GPUs chosen for this job"));
+    if (devices.size() > 1)
+      demand("ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1",
+             text("a number means the same GPU in every run"));
+    return;
+  }
+  if (devices.empty()) return;
+  if (!on_cpu()) {
+    environment_.notes.push_back(
+        text("Intel's GPU is not hidden: Level Zero has no variable for that"));
+    return;
+  }
+  demand("ONEAPI_DEVICE_SELECTOR", "*:cpu", text("SYCL programs see the CPU only"));
+  environment_.notes.push_back(
+      text("programs that call Level Zero themselves can still see Intel's GPU: it has no variable "
+           "that hides all"));
+}
+
+void Writer::tpu() {
+  const auto devices = devices_of(snapshot_, Vendor::kGoogle);
+  const auto chosen = chosen_of(devices);
+  if (chosen.empty()) return;
+  demand("TPU_VISIBLE_CHIPS", numbers(chosen), text("the chips chosen for this job"));
+  // A part of a host's chips needs its shape told; these are the shapes a host is cut into (JAX
+  // documentation, TPU pods).
+  static constexpr std::array<std::pair<std::size_t, const char*>, 3> kShapes{
+      {{1, "1,1,1"}, {2, "1,2,1"}, {4, "2,2,1"}}};
+  for (const auto& [count, shape] : kShapes)
+    if (chosen.size() == count && chosen.size() < devices.size()) {
+      demand("TPU_CHIPS_PER_PROCESS_BOUNDS", shape, text("the shape of the chips chosen"));
+      demand("TPU_PROCESS_BOUNDS", "1,1,1", text("one process uses them"));
+    }
+  prefer("JAX_PLATFORMS", "tpu,cpu",
+         text("JAX says when the TPU fails, and does not fall back unseen"));
+}
+
+void Writer::note_opencl() {
+  for (const Device& device : snapshot_.devices) {
+    const bool taken = std::find(placement_.devices.begin(), placement_.devices.end(),
+                                 device.index) != placement_.devices.end();
+    if (device.kind != model::DeviceKind::kGpu || taken) continue;
+    environment_.notes.push_back(
+        text("OpenCL and Vulkan programs can still see every GPU: no variable hides them there"));
+    return;
+  }
+}
+
+/// "4,2" → 4: the first level of a list, as OpenMP reads it.
+std::optional<int> threads_in(const std::string& value) {
+  const auto number = parse_integer(value.substr(0, value.find(',')), 1, 8192);
+  if (!number) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+void Writer::threads() {
+  const std::string* omp = of_user("OMP_NUM_THREADS");
+  const auto own = omp == nullptr ? std::nullopt : threads_in(*omp);
+  if (own && !options_.override_user) {
+    // The others follow OMP_NUM_THREADS where they are not set themselves: setting them would
+    // override the user after all.
+    environment_.threads = *own;
+    return add(Setting::Action::kKeep, "OMP_NUM_THREADS", *omp, text("set before: kept"));
+  }
+  const std::string count = std::to_string(placement_.threads);
+  const std::string why = text("as many threads as cores can be used");
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    prefer(name, count, why);
+  // NumExpr fails to import where this is larger than NUMEXPR_MAX_THREADS, which is 64 unless it is
+  // set (numexpr, utils.py).
+  const std::string* most = of_user("NUMEXPR_MAX_THREADS");
+  const int limit = most == nullptr ? 64 : threads_in(*most).value_or(64);
+  prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
+}
+
+}  // namespace
+
+model::Environment environment_for(const model::Placement& placement,
+                                   const model::Snapshot& snapshot,
+                                   const std::map<std::string, std::string>& user,
+                                   const EnvironmentOptions& options) {
+  return Writer(placement, snapshot, user, options).write();
+}
+
+}  // namespace berth::policy

@@ -1,0 +1,85 @@
+#include "run/descendants.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <unordered_map>
+
+#include "base/descriptor.hpp"
+#include "run/channel.hpp"
+#include "system/process_text.hpp"
+
+namespace berth::run {
+
+std::optional<ProcessStat> read_stat(const std::string& proc, pid_t pid) {
+  std::array<char, 64> path;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const int written = std::snprintf(path.data(), path.size(), "/%d/stat", pid);
+  const std::string whole = proc + std::string(path.data(), static_cast<std::size_t>(written));
+  const Descriptor file(::open(whole.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 1024> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const ssize_t n = ::read(file.get(), bytes.data(), bytes.size());
+  if (n <= 0) return std::nullopt;
+  const auto line = system::parse_stat({bytes.data(), static_cast<std::size_t>(n)});
+  if (!line) return std::nullopt;
+  return ProcessStat{static_cast<pid_t>(line->parent), line->state, line->start_ticks,
+                     line->virtual_bytes, line->rss_pages};
+}
+
+std::vector<Relative> descendants(pid_t root, const std::string& proc) {
+  std::unordered_map<pid_t, std::vector<Relative>> children;
+  DIR* folder = ::opendir(proc.c_str());
+  if (folder == nullptr) return {};
+  while (const dirent* entry =
+             ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): its own stream
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (problem != std::errc{} || end != name.data() + name.size()) continue;
+    if (const auto stat = read_stat(proc, pid)) children[stat->parent].push_back({pid, *stat});
+  }
+  ::closedir(folder);
+  std::vector<Relative> found;
+  std::vector<pid_t> open{root};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    const auto below = children.find(parent);
+    if (below == children.end()) continue;
+    for (const Relative& child : below->second) {
+      found.push_back(child);
+      open.push_back(child.pid);
+    }
+    children.erase(
+        below);  // a process seen twice (it moved while we looked) must not make a circle
+  }
+  return found;
+}
+
+int signal_all(const std::vector<Relative>& processes, int signal) {
+  int refused = 0;
+  for (const Relative& process : processes) {
+    if (process.stat.state == 'Z' || process.stat.state == 'X') continue;
+    const Descriptor handle = open_process(process.pid);
+    long result = 0;
+    if (handle) {
+      // The number may have gone to another process since we read it: the start time tells.
+      const auto now = read_stat("/proc", process.pid);
+      if (!now || now->start_ticks != process.stat.start_ticks) continue;
+      result = ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
+    } else if (errno == ENOSYS) {
+      result = ::kill(process.pid, signal);
+    }
+    if (result != 0 && errno == EPERM) ++refused;
+  }
+  return refused;
+}
+
+}  // namespace berth::run

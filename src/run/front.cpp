@@ -1,0 +1,307 @@
+#include "run/front.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "run/channel.hpp"
+#include "run/descendants.hpp"
+#include "run/ending.hpp"
+#include "run/job_folder.hpp"
+#include "run/keeper.hpp"
+#include "run/witness.hpp"
+
+namespace berth::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// A command that was killed may leave the terminal without echo. A shell repairs that when its
+/// child died of a signal, but what it sees is our exit code; so we do.
+class TerminalSettings {
+ public:
+  TerminalSettings()
+      : terminal_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)),
+        saved_(terminal_ && ::tcgetattr(terminal_.get(), &settings_) == 0) {}
+  void restore() const {
+    if (saved_ && ::tcgetpgrp(terminal_.get()) == ::getpgrp())
+      ::tcsetattr(terminal_.get(), TCSANOW, &settings_);
+  }
+
+ private:
+  Descriptor terminal_;
+  termios settings_{};
+  bool saved_;
+};
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+/// Why exec refused, in words that help: errno alone calls a missing interpreter a missing file.
+Error not_executed(const std::string& command, int problem) {
+  const bool is_path = command.find('/') != std::string::npos;
+  const std::string shown = printable(command);
+  const std::string by_python =
+      command.size() > 3 && command.substr(command.size() - 3) == ".py" && exists(command)
+          ? "berth run -- python " + shown
+          : "";
+  if (problem == ENOENT && is_path && exists(command)) {
+    return {ErrorCode::kPermissionDenied, "E0511",
+            text("cannot execute {}: the interpreter in its first line does not exist", shown),
+            "head -n 1 " + shown};
+  }
+  if (problem == ENOENT)
+    return {ErrorCode::kNotFound, "E0510", text("there is no command {}", shown),
+            by_python.empty() ? "command -v " + shown + "; echo \"$PATH\"" : by_python};
+  const bool script = problem == EACCES && slurp(command, 2) == "#!";
+  return {ErrorCode::kPermissionDenied, "E0511",
+          text("cannot execute {}: {}", shown, ::strerrordesc_np(problem)),
+          by_python.empty() ? (script ? "chmod +x " : "ls -ld ") + shown : by_python};
+}
+
+class Front {
+ public:
+  Front(const Launch& launch, Inherited& inherited, Watcher& watcher)
+      : launch_(launch), inherited_(inherited), watcher_(watcher) {}
+
+  Result<Ending> run() {
+    block_signals(inherited_);
+    auto channel = make_channel();
+    sigset_t all;
+    ::sigfillset(&all);
+    signals_.reset(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!channel || !signals_) return cannot_start(errno);
+    // Should the keeper be killed, what it kept comes to us.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    Witness witness;
+    witness_ = &witness;
+    start_ = Clock::now();
+    const pid_t self = ::getpid();
+    keeper_ = ::fork();
+    if (keeper_ < 0) return cannot_start(errno);
+    if (keeper_ == 0) {
+      channel->front.reset();
+      keep(launch_, inherited_, self, witness.pid(), std::move(channel->keeper));
+    }
+    channel_ = std::move(channel->front);
+    channel->keeper.reset();
+    close_inherited(inherited_);
+    let_go_of_standard_streams(0, 1);
+    while (!finished_ && !keeper_lost_) wait_and_act();
+    if (keeper_lost_) clean_up_after_the_keeper();
+    ::waitpid(keeper_, nullptr, 0);
+    if (ending_.outcome.signal || keeper_lost_) terminal_.restore();
+    return result();
+  }
+
+ private:
+  static Error cannot_start(int problem) {
+    return {ErrorCode::kUnavailable, "E0512",
+            text("cannot start the job: {}", ::strerrordesc_np(problem)), ""};
+  }
+
+  Result<Ending> result() const {
+    if (not_started_ && not_started_->pid == 0) return cannot_start(not_started_->value);
+    if (not_started_) return not_executed(launch_.command.front(), not_started_->value);
+    if (keeper_lost_ && !exited_) {
+      return Error{ErrorCode::kUnavailable, "E0513",
+                   text("the keeper of the job was killed, so the job was ended"), ""};
+    }
+    return ending_;
+  }
+
+  void wait_and_act() {
+    std::array<pollfd, 3> waits{{{channel_.get(), POLLIN, 0},
+                                 {signals_.get(), POLLIN, 0},
+                                 {started_ ? watcher_.descriptor() : -1, POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), time_left());
+    if (waits[1].revents != 0) take_signals();
+    if (waits[0].revents != 0) hear();
+    if (watching() && (waits[2].revents != 0 || Clock::now() >= watcher_.due())) watcher_.look();
+  }
+
+  [[nodiscard]] bool watching() const { return started_ && !exited_ && !keeper_lost_; }
+
+  [[nodiscard]] int time_left() const {
+    if (!watching()) return -1;
+    const auto left = std::chrono::ceil<milliseconds>(watcher_.due() - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  }
+
+  void take_signals() {
+    signalfd_siginfo info = {};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      hand_on(info);
+  }
+
+  void hand_on(const signalfd_siginfo& info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD || signal == SIGPIPE) return;
+    // The keeper wakes us with it, no one else is meant.
+    if (signal == SIGCONT && static_cast<pid_t>(info.ssi_pid) == keeper_) return;
+    // Was the whole group stopped before the keeper had left it, it must go on as well.
+    if (signal == SIGCONT) {
+      continued_ = true;
+      ::kill(keeper_, SIGCONT);
+    }
+    Order order;
+    order.signal = signal;
+    order.seen_by_group = witness_->saw(signal) ? 1 : 0;
+    if (signal == SIGINT && info.ssi_code == SI_KERNEL) interrupt_ = true;
+    if (info.ssi_code == SI_QUEUE) {
+      order.queued = 1;
+      static_assert(sizeof order.value == sizeof info.ssi_ptr);
+      std::memcpy(&order.value, &info.ssi_ptr, sizeof order.value);
+    }
+    send(channel_.get(), order);
+  }
+
+  void hear() {
+    Event event;
+    for (;;) {
+      const int got = receive(channel_.get(), event);
+      if (got == 0) return;
+      if (got < 0) {
+        keeper_lost_ = !finished_;
+        return;
+      }
+      act_on(event);
+    }
+  }
+
+  void act_on(const Event& event) {
+    switch (event.kind) {
+      case Event::Kind::kStarted:
+        started_ = true;
+        watcher_.started(keeper_, event.pid);
+        return;
+      case Event::Kind::kNotStarted:
+        not_started_ = event;
+        return;
+      case Event::Kind::kUnpinned:
+        ending_.pin_error = event.value;
+        return;
+      case Event::Kind::kStopped:
+        stop_with(event.pid, event.value);
+        send(channel_.get(), Order{});
+        return;
+      case Event::Kind::kContinued:
+        return;
+      case Event::Kind::kExited:
+        note_exit(event.value);
+        return;
+      case Event::Kind::kFinished:
+        finished_ = true;
+        ending_.left = event.value;
+        ending_.cpu = milliseconds(event.cpu_microseconds / 1000);
+        ending_.peak_rss_bytes = static_cast<std::uint64_t>(event.peak_rss_kib) * 1024;
+        return;
+    }
+  }
+
+  /// The shell takes the terminal back when we stop, so we stop just when the job has, and of the
+  /// same signal.
+  void stop_with(pid_t workload, int signal) {
+    // Stopping throws away a SIGCONT that waits to be read: one that came in the meantime must
+    // count first.
+    continued_ = false;
+    take_signals();
+    if (continued_) return;
+    const auto stat = read_stat("/proc", workload);
+    if (!stat || (stat->state != 'T' && stat->state != 't')) return;  // it goes on already
+    struct sigaction action = {};
+    ::sigaction(signal, nullptr, &action);
+    if (signal == SIGSTOP || action.sa_handler != SIG_DFL) {
+      ::raise(SIGSTOP);
+      return;
+    }
+    // Raised while blocked, it joins the one that the terminal may have sent us: one stop, not two.
+    ::raise(signal);
+    sigset_t only;
+    sigset_t before;
+    ::sigemptyset(&only);
+    ::sigaddset(&only, signal);
+    ::sigprocmask(SIG_UNBLOCK, &only, &before);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void note_exit(int status) {
+    exited_ = true;
+    ending_.wall = std::chrono::duration_cast<milliseconds>(Clock::now() - start_);
+    if (WIFSIGNALED(status)) {
+      const int signal = WTERMSIG(status);
+      ending_.outcome = {model::OutcomeClass::kSignal, 128 + signal, signal};
+      ending_.interrupted = interrupt_ && signal == SIGINT;
+      return;
+    }
+    const int code = WEXITSTATUS(status);
+    ending_.outcome = {code == 0 ? model::OutcomeClass::kOk : model::OutcomeClass::kFailed, code,
+                       std::nullopt};
+  }
+
+  void clean_up_after_the_keeper() const {
+    EndingPlan plan;
+    plan.spared = {witness_->pid()};
+    plan.none_left = [this] { return reap_strangers(); };
+    plan.wait = [](milliseconds most) {
+      ::poll(nullptr, 0, static_cast<int>(std::min<std::int64_t>(most.count(), 10)));
+      return false;
+    };
+    ::prctl(PR_SET_NAME, "berth");
+    static_cast<void>(end_descendants(plan));
+  }
+
+  /// Reaps what came to us; true when nothing of it is there any more.
+  [[nodiscard]] bool reap_strangers() const {
+    const pid_t self = ::getpid();
+    bool none = true;
+    for (const Relative& one : descendants(self)) {
+      if (one.stat.parent != self || one.pid == witness_->pid()) continue;
+      if (::waitpid(one.pid, nullptr, WNOHANG | __WALL) == 0) none = false;
+    }
+    return none;
+  }
+
+  const Launch& launch_;
+  Inherited& inherited_;
+  Watcher& watcher_;
+  TerminalSettings terminal_;
+  Witness* witness_ = nullptr;
+  Descriptor channel_, signals_;
+  pid_t keeper_ = -1;
+  Clock::time_point start_{};
+  bool started_ = false, exited_ = false, finished_ = false, keeper_lost_ = false;
+  bool interrupt_ = false, continued_ = false;
+  std::optional<Event> not_started_;
+  Ending ending_;
+};
+
+}  // namespace
+
+Result<Ending> run_job(const Launch& launch, Inherited& inherited, Watcher& watcher) {
+  Front front(launch, inherited, watcher);
+  return front.run();
+}
+
+void die_of_interrupt() {
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, SIGINT);
+  ::raise(SIGINT);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+}
+
+}  // namespace berth::run

@@ -1,0 +1,24 @@
+// The job's folder under Berth's runtime folder, where the keeper leaves the exit status: it
+// outlives the front, and later the broker. A machine where it cannot be made runs jobs all the
+// same.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace berth::run {
+
+/// BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else /run/user/UID/berth, else a folder of this
+/// user in the temporary directory.
+[[nodiscard]] std::string runtime_folder();
+/// Makes RUNTIME/jobs/PID. Fails with kUnavailable (E0514).
+[[nodiscard]] Result<std::string> make_job_folder();
+/// FOLDER/status: {"schema":1,"pid","exit_code","signal"}, complete or not there. Nothing happens
+/// for "".
+void write_status(const std::string& folder, pid_t pid, int wait_status);
+void remove_job_folder(const std::string& folder);
+
+}  // namespace berth::run

@@ -1,0 +1,104 @@
+#include "run/job_processes.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace berth::run;
+
+namespace {
+
+/// A /proc of our own making.
+class FakeProc {
+ public:
+  FakeProc() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  FakeProc(const FakeProc&) = delete;
+  FakeProc& operator=(const FakeProc&) = delete;
+  ~FakeProc() { REQUIRE(std::system(("rm -r " + path_).c_str()) == 0); }
+
+  void process(int pid, int parent, long rss_pages, long size, const std::string& maps) const {
+    const std::string folder = path_ + "/" + std::to_string(pid);
+    ::mkdir(folder.c_str(), 0700);
+    write(folder + "/stat", std::to_string(pid) + " (x) S " + std::to_string(parent) +
+                                " 1 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 77 " + std::to_string(size) +
+                                " " + std::to_string(rss_pages) + " 0\n");
+    write(folder + "/maps", maps);
+  }
+  void end(int pid) const {
+    REQUIRE(std::system(("rm -r " + path_ + "/" + std::to_string(pid)).c_str()) == 0);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  static void write(const std::string& name, const std::string& text) {
+    std::FILE* file = std::fopen(name.c_str(), "w");
+    REQUIRE(file != nullptr);
+    std::fwrite(text.data(), 1, text.size(), file);
+    std::fclose(file);
+  }
+  std::string path_ = "/tmp/berth-proc-XXXXXX";
+};
+
+const auto kPage = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+
+}  // namespace
+
+TEST_CASE("the job's processes are those below its root, however listed") {
+  const FakeProc proc;
+  proc.process(30, 10, 5, 1, "0-1 r 0 0 0 /a.so\n");
+  proc.process(10, 1, 100, 1, "0-1 r 0 0 0 /root.so\n");
+  proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /b.so\n");  // its parent has the larger number
+  proc.process(40, 1, 1000, 1, "0-1 r 0 0 0 /stranger.so\n");
+  JobProcesses job(10, proc.path());
+  const auto now = JobProcesses::Clock::now();
+  job.look(now);
+  CHECK(job.contains(30));
+  CHECK(job.contains(20));
+  CHECK_FALSE(job.contains(10));
+  CHECK_FALSE(job.contains(40));
+  CHECK(job.peak_rss_bytes() == 12 * kPage);
+  CHECK(job.traces().files.size() == 2);
+
+  SUBCASE("a number that was given away is looked at anew") {
+    proc.end(40);
+    job.look(now);
+    proc.process(40, 20, 1, 1, "");
+    job.look(now);
+    CHECK(job.contains(40));
+    CHECK(job.peak_rss_bytes() == 13 * kPage);
+  }
+  SUBCASE("a process that has grown is read again soon, one that has not later") {
+    proc.process(20, 30, 7, 1, "0-1 r 0 0 0 /late.so\n");
+    job.look(now + std::chrono::milliseconds(100));
+    CHECK(job.traces().files.count("/late.so") == 0);
+    proc.process(20, 30, 7, 2, "0-1 r 0 0 0 /late.so\n");
+    job.look(now + std::chrono::milliseconds(200));
+    CHECK(job.traces().files.count("/late.so") == 1);
+    proc.process(30, 10, 5, 1, "0-1 r 0 0 0 /quiet.so\n");
+    job.look(now + std::chrono::seconds(5));
+    CHECK(job.traces().files.count("/quiet.so") == 1);
+  }
+}
+
+TEST_CASE("a real child is seen with what it has loaded") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  JobProcesses job(::getpid());
+  job.look(JobProcesses::Clock::now());
+  CHECK(job.contains(child));
+  CHECK(job.peak_rss_bytes() > 0);
+  CHECK_FALSE(job.traces().files.empty());  // libc at least
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  job.look(JobProcesses::Clock::now());
+  CHECK_FALSE(job.contains(child));
+  CHECK(job.looks() == 2);
+}

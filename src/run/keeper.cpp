@@ -1,0 +1,257 @@
+// The order of things here is the whole trick. The workload must stay in the session and the
+// process group of the front, so that the terminal treats it as if it had been started directly; a
+// child can only be born into them. So the keeper forks it first, while it still is in both, and
+// leaves for its own session afterwards: being parent and subreaper does not depend on sessions.
+// Only then may the workload run, so that no signal that is meant for its group meets the keeper
+// there.
+#include "run/keeper.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "run/channel.hpp"
+#include "run/descendants.hpp"
+#include "run/ending.hpp"
+#include "run/job_folder.hpp"
+#include "run/workload.hpp"
+
+namespace berth::run {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Keeper {
+ public:
+  Keeper(const Launch& launch, const Inherited& inherited, pid_t front, pid_t witness,
+         Descriptor channel)
+      : launch_(launch),
+        inherited_(inherited),
+        front_(front),
+        front_group_(::getpgrp()),
+        front_handle_(open_process(front)),
+        witness_handle_(open_process(witness)),
+        channel_(std::move(channel)) {}
+
+  void run() {
+    // The front may be dead already, and then nobody wants the job.
+    if (::getppid() != front_) return;
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigset_t child_signal;
+    ::sigemptyset(&child_signal);
+    ::sigaddset(&child_signal, SIGCHLD);
+    child_events_.reset(::signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!start()) return;
+    ::setsid();
+    [[maybe_unused]] const ssize_t told = ::write(go_.get(), "", 1);
+    go_.reset();
+    ::prctl(PR_SET_NAME, "berth-keeper");
+    let_go_of_standard_streams(0, 2);
+    close_all_but({child_events_.get(), front_handle_.get(), witness_handle_.get(), channel_.get(),
+                   trouble_.get()});
+    [[maybe_unused]] const int left = ::chdir("/");  // where not, a folder only stays busy
+    while (!ended_ && front_alive_) wait_and_act();
+    end_the_rest();
+  }
+
+ private:
+  bool start() {
+    std::array<int, 2> trouble{-1, -1};
+    std::array<int, 2> go{-1, -1};
+    if (!child_events_ || ::pipe2(trouble.data(), O_CLOEXEC) != 0 ||
+        ::pipe2(go.data(), O_CLOEXEC) != 0)
+      return cannot_start();
+    trouble_.reset(trouble[0]);
+    go_.reset(go[1]);
+    const Descriptor says(trouble[1]);
+    const Descriptor waits(go[0]);
+    const pid_t self = ::getpid();
+    workload_ = ::fork();
+    if (workload_ == 0) {
+      go_.reset();
+      become_workload(launch_, inherited_, self, waits.get(), says.get());
+    }
+    return workload_ > 0 || cannot_start();
+  }
+
+  bool cannot_start() {
+    send(channel_.get(), Event{Event::Kind::kNotStarted, 0, errno});
+    send(channel_.get(), Event{Event::Kind::kFinished});
+    return false;
+  }
+
+  void wait_and_act() {
+    std::array<pollfd, 4> waits{{{child_events_.get(), POLLIN, 0},
+                                 {front_handle_.get(), POLLIN, 0},
+                                 {channel_.get(), POLLIN, 0},
+                                 {trouble_.get(), POLLIN, 0}}};
+    const bool front_may_sleep = stops_told_ > 0 && !stopped_;
+    if (::poll(waits.data(), waits.size(), front_may_sleep ? 20 : -1) < 0) return;
+    if (front_may_sleep) wake_front();
+    if (waits[3].revents != 0) hear_of_the_start();
+    if (waits[2].revents != 0) obey();
+    if (waits[1].revents != 0) front_alive_ = false;
+    if (waits[0].revents != 0) reap();
+  }
+
+  /// Silence and the end of the pipe mean that the command runs.
+  void hear_of_the_start() {
+    StartTrouble trouble;
+    const ssize_t n = ::read(trouble_.get(), &trouble, sizeof trouble);
+    if (n < 0 && errno == EINTR) return;
+    if (n != static_cast<ssize_t>(sizeof trouble)) {
+      trouble_.reset();
+      if (!not_started_) send(channel_.get(), Event{Event::Kind::kStarted, workload_, 0});
+      return;
+    }
+    not_started_ = trouble.step == StartTrouble::Step::kExec;
+    send(channel_.get(), Event{not_started_ ? Event::Kind::kNotStarted : Event::Kind::kUnpinned,
+                               workload_, trouble.error});
+  }
+
+  void obey() {
+    Order order;
+    for (;;) {
+      const int got = receive(channel_.get(), order);
+      if (got == 0) return;
+      if (got < 0) {
+        front_alive_ = false;
+        return;
+      }
+      if (order.signal == 0)
+        --stops_told_;
+      else if (!ended_)
+        pass_on(order);
+    }
+  }
+
+  void pass_on(const Order& order) const {
+    const pid_t group = ::getpgid(workload_);
+    // What the whole group of the front got, a workload in it has got already.
+    if (order.seen_by_group != 0 && group == front_group_) return;
+    if (order.queued != 0) {
+      sigval value{};
+      std::memcpy(&value, &order.value, sizeof value);
+      ::sigqueue(workload_, order.signal, value);
+    } else if (order.seen_by_group != 0 && group == workload_) {
+      ::kill(-workload_, order.signal);  // it made a group of its own, which stands for ours
+    } else {
+      ::kill(workload_, order.signal);
+    }
+  }
+
+  /// The front stops itself when told that the workload has stopped. Was that continued, or did it
+  /// end, just before, the front would sleep for ever; so it is woken until it says that it runs.
+  void wake_front() const {
+    const auto stat = read_stat("/proc", front_);
+    if (stat && stat->state == 'T') ::kill(front_, SIGCONT);
+  }
+
+  void reap() {
+    signalfd_siginfo ignored;
+    while (::read(child_events_.get(), &ignored, sizeof ignored) > 0) {
+    }
+    static_cast<void>(reap_all());
+  }
+
+  /// True when there is no child, so nothing at all below us.
+  bool reap_all() {
+    for (;;) {
+      int status = 0;
+      rusage used = {};
+      const pid_t pid = ::wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED | __WALL, &used);
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid <= 0) return pid < 0;
+      if (WIFEXITED(status) || WIFSIGNALED(status)) count(used);
+      if (pid == workload_) tell(status);
+    }
+  }
+
+  void count(const rusage& used) {
+    const auto microseconds = [](const timeval& t) {
+      return static_cast<std::int64_t>(t.tv_sec) * 1'000'000 + t.tv_usec;
+    };
+    cpu_microseconds_ += microseconds(used.ru_utime) + microseconds(used.ru_stime);
+    peak_rss_kib_ = std::max<std::int64_t>(peak_rss_kib_, used.ru_maxrss);
+  }
+
+  void tell(int status) {
+    stopped_ = WIFSTOPPED(status);
+    if (stopped_) {
+      ++stops_told_;
+      send(channel_.get(), Event{Event::Kind::kStopped, workload_, WSTOPSIG(status)});
+    } else if (WIFCONTINUED(status)) {
+      send(channel_.get(), Event{Event::Kind::kContinued, workload_, 0});
+      wake_front();
+    } else {
+      ended_ = true;
+      while (trouble_) hear_of_the_start();
+      if (!not_started_) write_status(launch_.job_folder, workload_, status);
+      send(channel_.get(), Event{Event::Kind::kExited, workload_, status});
+    }
+  }
+
+  void end_the_rest() {
+    EndingPlan plan;
+    plan.none_left = [this] { return reap_all(); };
+    plan.wait = [this](milliseconds most) { return wait_for_end(most); };
+    const int left = end_descendants(plan);
+    Event last{Event::Kind::kFinished, workload_, left};
+    last.cpu_microseconds = cpu_microseconds_;
+    last.peak_rss_kib = peak_rss_kib_;
+    send(channel_.get(), last);
+    while (front_alive_ && stops_told_ > 0) wait_and_act();
+    if (front_alive_) return;
+    ::syscall(SYS_pidfd_send_signal, witness_handle_.get(), SIGKILL, nullptr, 0);
+    remove_job_folder(launch_.job_folder);
+  }
+
+  /// True when the front asks for haste: a second signal from a person who waits.
+  bool wait_for_end(milliseconds most) {
+    std::array<pollfd, 2> waits{
+        {{child_events_.get(), POLLIN, 0}, {front_alive_ ? channel_.get() : -1, POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), static_cast<int>(most.count()));
+    signalfd_siginfo ignored;
+    while (::read(child_events_.get(), &ignored, sizeof ignored) > 0) {
+    }
+    if (waits[1].revents == 0) return false;
+    Order order;
+    const int got = receive(channel_.get(), order);
+    if (got < 0) front_alive_ = false;
+    if (got > 0 && order.signal == 0) --stops_told_;
+    return got > 0 && order.signal != 0;
+  }
+
+  const Launch& launch_;
+  const Inherited& inherited_;
+  pid_t front_;
+  pid_t front_group_;
+  Descriptor front_handle_, witness_handle_, channel_, child_events_, trouble_, go_;
+  pid_t workload_ = -1;
+  bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false;
+  int stops_told_ = 0;  // and not yet acknowledged
+  std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
+};
+
+}  // namespace
+
+void keep(const Launch& launch, const Inherited& inherited, pid_t front, pid_t witness,
+          Descriptor channel) {
+  {
+    Keeper keeper(launch, inherited, front, witness, std::move(channel));
+    keeper.run();
+  }
+  ::_exit(0);
+}
+
+}  // namespace berth::run

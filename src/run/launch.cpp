@@ -1,0 +1,97 @@
+#include "run/launch.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+namespace berth::run {
+namespace {
+
+std::vector<int> open_descriptors() {
+  std::vector<int> found;
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) {  // no /proc: ask for each of the numbers that are likely
+    for (int fd = 3; fd < 1024; ++fd)
+      if (::fcntl(fd, F_GETFD) >= 0) found.push_back(fd);
+    return found;
+  }
+  while (const dirent* entry =
+             ::readdir(folder)) {             // NOLINT(concurrency-mt-unsafe): its own stream
+    const int fd = std::atoi(entry->d_name);  // NOLINT(cert-err34-c): the kernel's numbers
+    if (fd > 2 && fd != ::dirfd(folder)) found.push_back(fd);
+  }
+  ::closedir(folder);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void mark_range(unsigned first, unsigned last) {
+  if (first > last) return;
+  if (::close_range(first, last, CLOSE_RANGE_CLOEXEC) == 0) return;
+  // A kernel before 5.11: one by one.
+  for (const int fd : open_descriptors())
+    if (fd >= static_cast<int>(first) && static_cast<unsigned>(fd) <= last)
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+}  // namespace
+
+Inherited inherit() {
+  Inherited inherited = {};
+  for (int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0;
+       fd = ::open("/dev/null", O_RDWR | O_CLOEXEC)) {
+    if (fd <= 2) continue;
+    ::close(fd);
+    break;
+  }
+  inherited.descriptors = open_descriptors();
+  ::sigprocmask(SIG_SETMASK, nullptr, &inherited.mask);
+  ::sigaction(SIGCHLD, nullptr, &inherited.on_child);
+  return inherited;
+}
+
+void block_signals(Inherited& inherited) {
+  sigset_t all;
+  ::sigfillset(&all);
+  // A fault of our own must end us, not hang us.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+    ::sigdelset(&all, fault);
+  ::sigprocmask(SIG_SETMASK, &all, &inherited.mask);
+  // A caller that ignores SIGCHLD passes that on, and exit statuses would be lost.
+  struct sigaction ordinary = {};
+  ordinary.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &ordinary, &inherited.on_child);
+}
+
+void close_ours_on_exec(const Inherited& inherited) {
+  unsigned first = 3;
+  for (const int fd : inherited.descriptors) {
+    mark_range(first, static_cast<unsigned>(fd) - 1);
+    first = static_cast<unsigned>(fd) + 1;
+  }
+  mark_range(first, UINT_MAX);
+}
+
+void close_inherited(const Inherited& inherited) {
+  for (const int fd : inherited.descriptors) ::close(fd);
+}
+
+void close_all_but(std::vector<int> kept) {
+  std::sort(kept.begin(), kept.end());
+  for (const int fd : open_descriptors())
+    if (!std::binary_search(kept.begin(), kept.end(), fd)) ::close(fd);
+}
+
+void let_go_of_standard_streams(int first, int last) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  for (int fd = first; fd <= last; ++fd) ::dup3(null, fd, 0);
+  ::close(null);
+}
+
+}  // namespace berth::run

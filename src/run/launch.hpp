@@ -1,0 +1,41 @@
+// What a job is started with, and what its caller gave us that the job must get unchanged. Plain
+// values.
+#pragma once
+
+#include <csignal>
+
+#include <string>
+#include <vector>
+
+namespace berth::run {
+
+struct Launch {
+  std::vector<std::string> command;
+  std::vector<std::string> environment;  // NAME=value, all of it
+  std::vector<int> cpus;                 // processors to stay on; empty: as it is
+  std::string job_folder;                // where the keeper writes the exit status; "" nowhere
+};
+
+/// The caller's own: the job gets these, whatever we do to ourselves.
+struct Inherited {
+  std::vector<int> descriptors;  // open at our start besides 0, 1, 2; ascending
+  sigset_t mask;
+  struct sigaction on_child;
+};
+
+/// To be called before anything is opened. Fills empty places among 0, 1, 2 with /dev/null that an
+/// exec closes, so that no descriptor of ours ever gets such a number, and lists the others.
+[[nodiscard]] Inherited inherit();
+/// Blocks every signal that can be blocked; they are read from signalfd from now on.
+void block_signals(Inherited& inherited);
+/// An exec from here passes on what was inherited and nothing of ours.
+void close_ours_on_exec(const Inherited& inherited);
+/// Closes what the caller had open besides 0, 1, 2: our copy would keep a pipe open that the job
+/// has closed.
+void close_inherited(const Inherited& inherited);
+/// Closes everything above 2 but these (for a process that never execs).
+void close_all_but(std::vector<int> kept);
+/// Points `first`..`last` (of 0, 1, 2) to /dev/null, for the same reason.
+void let_go_of_standard_streams(int first, int last);
+
+}  // namespace berth::run

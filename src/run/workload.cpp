@@ -1,0 +1,68 @@
+#include "run/workload.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace berth::run {
+namespace {
+
+void say(int fd, StartTrouble::Step step) {
+  const StartTrouble trouble{step, errno};
+  while (::write(fd, &trouble, sizeof trouble) < 0 && errno == EINTR) {
+  }
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  // exec takes char* const[] for history's sake and changes nothing.
+  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+bool pin(const std::vector<int>& cpus) {
+  if (cpus.empty()) return true;
+  constexpr std::size_t kMost = 8192;  // what the kernel can be built for
+  cpu_set_t* set = CPU_ALLOC(kMost);
+  if (set == nullptr) return false;
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMost);
+  CPU_ZERO_S(bytes, set);
+  for (const int cpu : cpus) {
+    const auto number = static_cast<std::size_t>(cpu);
+    if (number < kMost) CPU_SET_S(number, bytes, set);
+  }
+  const bool done = ::sched_setaffinity(0, bytes, set) == 0;
+  const int problem = errno;
+  CPU_FREE(set);
+  errno = problem;
+  return done;
+}
+
+}  // namespace
+
+void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper, int go,
+                     int trouble) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
+  if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
+  char byte = 0;
+  ssize_t got = -1;
+  while ((got = ::read(go, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (got != 1) ::_exit(125);
+  std::vector<char*> arguments = pointers(launch.command);
+  std::vector<char*> environment = pointers(launch.environment);
+  close_ours_on_exec(inherited);
+  ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
+  ::sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  say(trouble, StartTrouble::Step::kExec);
+  ::_exit(errno == ENOENT ? 127 : 126);
+}
+
+}  // namespace berth::run

@@ -1,0 +1,26 @@
+// The workload: the user's command in a process that differs from one started directly only in its
+// parent, its environment, its processors and a parent-death signal.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "run/launch.hpp"
+
+namespace berth::run {
+
+/// What the child says before it turns into the command; nothing said and the pipe closed: it did.
+struct StartTrouble {
+  enum class Step : std::int32_t { kPinning, kExec } step = Step::kExec;
+  std::int32_t error = 0;  // errno
+};
+
+/// To be called in a fresh child of `keeper`. Waits for a byte from `go`: it must not run before
+/// the keeper has left its group, whose signals would hit the keeper as well. Reports to `trouble`
+/// (closed by a successful exec).
+[[noreturn]] void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper,
+                                  int go, int trouble);
+
+}  // namespace berth::run

@@ -1,0 +1,24 @@
+// The command that `berth sim` runs: same terminal, same process group, same signals, and its exit
+// code is ours.
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::sim {
+
+/// The environment of this process with some variables set.
+[[nodiscard]] std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& settings);
+/// `mask`: the signals blocked in the child. Fails with kNotFound (E0614), kPermissionDenied
+/// (E0615), kUnavailable (E0613).
+[[nodiscard]] Result<pid_t> start_child(const std::vector<std::string>& command,
+                                        const std::vector<std::string>& environment,
+                                        const sigset_t& mask);
+
+}  // namespace berth::sim

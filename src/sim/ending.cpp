@@ -1,0 +1,118 @@
+#include "sim/ending.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::sim {
+namespace {
+
+bool carries(const std::string& folder, const std::string& pid) {
+  auto environment = slurp("/proc/" + pid + "/environ", 8U << 20U);
+  if (!environment) return false;
+  environment->insert(0, 1, '\0');
+  std::string wanted(1, '\0');
+  wanted += "BERTH_SIM_DIR=" + folder;
+  wanted.push_back('\0');
+  return environment->find(wanted) != std::string::npos;
+}
+
+struct Found {
+  pid_t pid;
+  Descriptor handle;
+};
+
+std::vector<Found> processes_of(const std::string& folder) {
+  std::vector<Found> found;
+  for (const std::string& name : list_folder("/proc")) {
+    const auto pid = to_number(name);
+    if (!pid || *pid == getpid() || !carries(folder, name)) continue;
+    Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(*pid), 0)));
+    if (handle && carries(folder, name))
+      found.push_back({static_cast<pid_t>(*pid), std::move(handle)});
+  }
+  return found;
+}
+
+void signal_all(const std::vector<Found>& processes, int number) {
+  for (const Found& process : processes)
+    syscall(SYS_pidfd_send_signal, process.handle.get(), number, nullptr, 0);
+}
+
+/// Until all have ended, or `milliseconds` for each have passed.
+void wait_for(const std::vector<Found>& processes, int milliseconds) {
+  for (const Found& process : processes) {
+    pollfd ended{process.handle.get(), POLLIN, 0};
+    poll(&ended, 1, milliseconds);
+  }
+}
+
+[[noreturn]] void sweep(Folder& folder, int pipe) {
+  prctl(PR_SET_NAME, "berth-sim-end");
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  setsid();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
+  char word = 0;
+  ssize_t n = 0;
+  do n = read(pipe, &word, 1);
+  while (n < 0 && errno == EINTR);
+  if (n == 1) _exit(0);
+  end_processes_of(folder.path(), false);
+  folder.remove();
+  _exit(0);
+}
+
+}  // namespace
+
+void end_processes_of(const std::string& folder, bool politely) {
+  for (int round = 0; round < 50; ++round) {  // they may start others meanwhile
+    const std::vector<Found> processes = processes_of(folder);
+    if (processes.empty()) return;
+    const bool ask = politely && round == 0;
+    signal_all(processes, ask ? SIGTERM : SIGKILL);
+    if (ask) signal_all(processes, SIGCONT);
+    wait_for(processes, 1000);
+  }
+}
+
+Result<Sweeper> Sweeper::start(Folder& folder) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Error{ErrorCode::kUnavailable, "E0613",
+                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+  Descriptor mine(ends[1]), theirs(ends[0]);
+  const pid_t pid = fork();
+  if (pid < 0)
+    return Error{ErrorCode::kUnavailable, "E0613",
+                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+  if (pid == 0) {
+    mine.reset();
+    sweep(folder, theirs.get());
+  }
+  return Sweeper(pid, std::move(mine));
+}
+
+void Sweeper::dismiss() {
+  const char word = 'q';
+  while (write(pipe_.get(), &word, 1) < 0 && errno == EINTR) {
+  }
+  pipe_.reset();
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,82 @@
+// A machine as its file says it (docs/simulator.md): read once, checked strictly, so that a typing
+// error is a message with a line and not a machine that silently differs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace berth::sim {
+
+struct MachineDriver {
+  std::string version;                // "580.95.05"
+  std::string cuda;                   // "13.0"
+  std::uint64_t init_ms = 0;          // how long nvmlInit takes
+  std::uint64_t pcie_window_ms = 20;  // how long nvmlDeviceGetPcieThroughput takes
+};
+
+struct MachinePartition {
+  std::string profile;  // "3g.40gb"
+  std::uint64_t memory_bytes = 0;
+};
+
+/// Like devices; `pci` has one address for each.
+struct MachineDevices {
+  std::string vendor = "nvidia", name, architecture, compute_capability, brand, kernel_driver,
+              compute_mode = "default";
+  std::string pci_id, pci_subsystem, pci_class = "3d";
+  std::vector<std::string> pci;
+  std::vector<std::int64_t> numa;       // one for all, or one each; empty: none known
+  std::vector<std::string> local_cpus;  // as numa
+  std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
+  std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
+               power_idle_watts = 0;
+  std::int64_t clock_graphics_mhz = 0, clock_graphics_idle_mhz = 210, clock_memory_mhz = 0,
+               clock_memory_idle_mhz = 405, clock_video_mhz = 0;
+  std::int64_t temperature_idle = 30, temperature_busy = 70, temperature_slowdown = 90,
+               temperature_shutdown = 95;
+  std::int64_t fans = 0, pcie_generation = 4, pcie_generation_idle = 0, pcie_width = 16,
+               pcie_width_now = 0;
+  std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
+  bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
+       on_bus = true, unified = false;
+  std::vector<MachinePartition> mig;     // not empty: MIG is on
+  std::vector<std::string> unsupported;  // names of readings (wire/sim_state.hpp)
+};
+
+/// A process that is always there.
+struct MachineProcess {
+  std::int64_t device = 0;
+  std::optional<std::int64_t> partition;
+  std::uint64_t memory_bytes = 0;
+  std::vector<std::string> use = {"compute"};
+  std::int64_t activity_percent = 0;
+  bool foreign = false;  // in another PID namespace
+  std::string command = "python train.py";
+};
+
+struct Machine {
+  std::string name, summary, note;
+  std::optional<MachineDriver> driver;  // NVIDIA's
+  std::vector<MachineDevices> groups;
+  std::vector<MachineProcess> processes;
+};
+
+/// `origin` names the text in messages. Fails with kInvalidArgument: E0602 malformed TOML, E0603
+/// unknown key, E0604 wrong type, E0605 impossible value, E0606 missing key.
+[[nodiscard]] Result<Machine> parse_machine(std::string_view text, const std::string& origin);
+
+/// A machine file that Berth carries.
+struct BuiltIn {
+  std::string_view name, text;
+};
+[[nodiscard]] const std::vector<BuiltIn>& built_in_machines();
+/// By name, or from a file where the name has a '/' or ends in ".toml". Fails with E0601 (unknown)
+/// or as parse_machine().
+[[nodiscard]] Result<Machine> load_machine(const std::string& name_or_file);
+
+}  // namespace berth::sim

@@ -1,0 +1,45 @@
+// What the command line of `berth sim` says beyond the machine: faults, attached processes, seed,
+// time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "wire/sim_state.hpp"
+
+namespace berth::sim {
+
+struct Fault {
+  wire::sim::FaultKind kind = wire::sim::kLost;
+  std::optional<std::uint32_t> device;  // nullopt: every device, or the driver as a whole
+  std::uint64_t from_ns = 0;
+  std::uint64_t value = 0;
+};
+
+/// A process that exists already, put on a device.
+struct Attached {
+  std::int64_t pid = 0;
+  std::uint32_t device = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+struct Options {
+  std::uint32_t processes = 0;
+  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> at_ns;  // time stands still there
+  std::vector<Fault> faults;
+  std::vector<Attached> attached;
+};
+
+/// "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
+[[nodiscard]] Result<Fault> parse_fault(std::string_view text, std::size_t devices);
+/// "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).
+[[nodiscard]] Result<Attached> parse_attached(std::string_view text, std::size_t devices);
+/// "12", "12.5" or "12.5s" → nanoseconds. Fails with kInvalidArgument (E0609).
+[[nodiscard]] Result<std::uint64_t> parse_seconds(std::string_view text);
+
+}  // namespace berth::sim

@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/options.hpp"
+
+namespace sim = berth::sim;
+namespace wire = berth::wire::sim;
+
+TEST_CASE("a fault is a kind with a device, a time and a value") {
+  const auto fault = sim::parse_fault("slow:3@1.5=50us", 8);
+  REQUIRE(fault);
+  CHECK(fault->kind == wire::kSlow);
+  CHECK(fault->device == 3U);
+  CHECK(fault->from_ns == 1'500'000'000);
+  CHECK(fault->value == 50'000);
+
+  const auto plain = sim::parse_fault("no-driver", 0);
+  REQUIRE(plain);
+  CHECK(plain->kind == wire::kNoDriver);
+  CHECK(!plain->device);
+
+  CHECK(sim::parse_fault("xid", 1)->value == 79);
+  CHECK(sim::parse_fault("xid:0=48", 1)->value == 48);
+  CHECK(sim::parse_fault("zombie=3GiB", 1)->value == std::uint64_t{3} << 30U);
+  CHECK(sim::parse_fault("throttle=sw_thermal", 1)->value == 0x20);
+  CHECK(sim::parse_fault("remap=failed", 1)->value == wire::kRemapFailed);
+  CHECK(sim::parse_fault("hung:0=all", 1)->value == wire::kHungAll);
+  CHECK(sim::parse_fault("no-permission:0=memory", 1)->value == wire::kNoPermissionMemory);
+}
+
+TEST_CASE("what is no fault is refused with a reason") {
+  struct Row {
+    std::string text, says;
+  };
+  const std::vector<Row> rows{
+      {"", "no fault"},          {"lots", "no fault"},    {"lost:8", "'8'"},
+      {"lost:x", "'x'"},         {"lost:-1", "'-1'"},     {"lost@", "seconds"},
+      {"lost@-1", "seconds"},    {"lost@nan", "seconds"}, {"lost=1", "no value"},
+      {"slow=fast", "no value"}, {"slow=", "no value"},   {"slow=2h", "no value"},
+      {"xid=0", "no value"},     {"ecc=-1", "no value"},  {"zombie=3", "no value"},
+      {"hung=1s", "no value"},   {"remap=0", "no value"}, {"mismatch:0", "driver"},
+      {"no-driver:1", "driver"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const auto fault = sim::parse_fault(row.text, 8);
+    REQUIRE(!fault);
+    CHECK(fault.error().id == "E0607");
+    CHECK(fault.error().message.find(row.says) != std::string::npos);
+  }
+  CHECK(sim::parse_fault("losst", 8).error().hint.find("lost") != std::string::npos);
+}
+
+TEST_CASE("an attached process is a pid, a device and a size") {
+  const auto attached = sim::parse_attached("4711:1:8GiB", 2);
+  REQUIRE(attached);
+  CHECK(attached->pid == 4711);
+  CHECK(attached->device == 1);
+  CHECK(attached->memory_bytes == std::uint64_t{8} << 30U);
+  for (const char* bad : {"", "1", "1:0", "1:0:8", "0:0:8GiB", "x:0:8GiB", "1:2:8GiB", "1:0:8GiB:9",
+                          "99999999:0:8GiB"}) {
+    CAPTURE(bad);
+    REQUIRE(!sim::parse_attached(bad, 2));
+    CHECK(sim::parse_attached(bad, 2).error().id == "E0608");
+  }
+}
+
+TEST_CASE("seconds may have a fraction and a unit") {
+  CHECK(*sim::parse_seconds("12") == 12'000'000'000);
+  CHECK(*sim::parse_seconds("12.5s") == 12'500'000'000);
+  CHECK(*sim::parse_seconds("0") == 0);
+  for (const char* bad : {"", "s", "1m", "-1", "1e99", "inf", "0x10", " 1"}) {
+    CAPTURE(bad);
+    CHECK(!sim::parse_seconds(bad));
+  }
+}

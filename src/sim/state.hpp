@@ -1,0 +1,42 @@
+// From a machine to the bytes that the simulated driver maps (wire/sim_state.hpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "sim/machine.hpp"
+#include "sim/options.hpp"
+#include "wire/sim_state.hpp"
+
+namespace berth::sim {
+
+/// A process on a device, before or after it was started. `pid` 0: to be started by us.
+struct Planned {
+  std::uint32_t device = 0, partition = wire::sim::kNone;
+  std::uint64_t memory_bytes = 0, swing_bytes = 0;
+  std::uint32_t use = wire::sim::kCompute, activity = 0;
+  bool foreign = false, ours = true;
+  std::int64_t pid = 0;
+  std::string command;
+};
+
+/// Every process there will be, grouped by device: the machine's own, `options.processes` more
+/// spread over the devices that are awake, and the attached ones. Fails with kInvalidArgument
+/// (E0610) where they do not fit.
+[[nodiscard]] Result<std::vector<Planned>> plan_processes(const Machine& machine,
+                                                          const Options& options);
+
+/// When the simulation began.
+struct Clocks {
+  std::int64_t monotonic_ns = 0, unix_us = 0;
+};
+[[nodiscard]] std::string build_state(const Machine& machine, const Options& options,
+                                      const std::vector<Planned>& processes, const Clocks& clocks,
+                                      std::uint32_t functions);
+
+/// "GPU-6e4a…" from the machine's name and the device's number alone: the same in every run.
+[[nodiscard]] std::string uuid_of(std::string_view prefix, std::string_view machine,
+                                  std::uint64_t number);
+
+}  // namespace berth::sim

@@ -1,0 +1,54 @@
+// Control groups as text: which ones a process is in, where they are mounted, what they limit. Pure
+// functions over what the kernel wrote, for v1, v2 and both at once; system/host reads the files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::system {
+
+/// One cgroup mount of mountinfo. `root` is the group that the mount point shows; in a container it
+/// is often not "/".
+struct CgroupMount {
+  bool v2 = false;
+  std::string root, point;
+  std::vector<std::string> controllers;  // v1: of the super options ("cpu", "cpuacct"); v2: empty
+};
+[[nodiscard]] std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo);
+
+/// One line of /proc/PID/cgroup. v2 has no controllers.
+struct CgroupMembership {
+  bool v2 = false;
+  std::vector<std::string> controllers;
+  std::string path;
+};
+[[nodiscard]] std::vector<CgroupMembership> parse_cgroup(std::string_view text);
+
+/// The folders that can limit a process: its own group and every ancestor that the mount shows,
+/// innermost first. A path outside of the mount's root (another cgroup namespace) yields the mount
+/// point alone, which is the nearest that can be seen.
+[[nodiscard]] std::vector<std::string> group_folders(const CgroupMount& mount,
+                                                     std::string_view path);
+
+/// v2 cpu.max: "150000 100000" → 1.5; "max 100000" and nonsense → nullopt.
+[[nodiscard]] std::optional<double> parse_cpu_max(std::string_view text);
+/// v1 cpu.cfs_quota_us and cpu.cfs_period_us: -1 → nullopt.
+[[nodiscard]] std::optional<double> quota_from(std::optional<std::int64_t> quota_microseconds,
+                                               std::optional<std::int64_t> period_microseconds);
+/// memory.max, memory.limit_in_bytes: "max", nonsense, and what is not below `machine_bytes` →
+/// nullopt.
+[[nodiscard]] std::optional<std::uint64_t> parse_memory_limit(std::string_view text,
+                                                              std::uint64_t machine_bytes);
+/// A value of memory.stat or meminfo-like "key value" lines.
+[[nodiscard]] std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view key);
+
+/// "docker", "podman", "kubernetes", "lxc" or "": what a process's mounts and groups tell of the
+/// container around it.
+[[nodiscard]] std::string container_of(std::string_view mountinfo, std::string_view cgroup);
+/// The type of the file system at "/": "overlay", "ext4"; "" unknown.
+[[nodiscard]] std::string root_type(std::string_view mountinfo);
+
+}  // namespace berth::system

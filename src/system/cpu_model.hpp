@@ -1,0 +1,15 @@
+// What the processor is called, from the text of /proc/cpuinfo.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace berth::system {
+
+struct CpuModel {
+  std::string name;         // "Intel(R) Xeon(R) Platinum 8480+", "Neoverse-V2"; "" unknown
+  std::string vendor_name;  // "Intel", "AMD", "Arm", "NVIDIA", …; "" unknown
+};
+[[nodiscard]] CpuModel parse_cpu_model(std::string_view cpuinfo);
+
+}  // namespace berth::system

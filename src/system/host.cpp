@@ -1,0 +1,102 @@
+#include "system/host.hpp"
+
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/environment_variables.hpp"
+#include "model/cpu_list.hpp"
+#include "system/cgroup.hpp"
+#include "system/cpu_model.hpp"
+
+namespace berth::system {
+namespace {
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+bool is_this_machine(const Roots& roots) {
+  return roots.proc == "/proc";
+}
+
+/// x86 says everything in its first record, and the records of hundreds of processors take the
+/// kernel milliseconds to write; only Arm, whose cores may differ, is read whole.
+CpuModel read_cpu_model(const Roots& roots) {
+  const std::string path = roots.proc + "/cpuinfo";
+  const std::string start = slurp(path, 4096).value_or("");
+  if (start.find("CPU implementer") == std::string::npos) return parse_cpu_model(start);
+  return parse_cpu_model(slurp(path, 1 << 20).value_or(""));
+}
+
+int numa_nodes(const Roots& roots) {
+  const std::string folder = roots.sys + "/devices/system/node";
+  // Nodes of memory alone (a Grace-Hopper GPU's, CXL) are no place to run on.
+  for (const char* file : {"/has_cpu", "/online"}) {
+    const auto line = read_line(folder + file);
+    const auto nodes = line ? model::parse_cpu_list(*line) : std::nullopt;
+    if (nodes && !nodes->empty()) return static_cast<int>(nodes->size());
+  }
+  int count = 0;
+  for (const std::string& name : list_folder(folder))
+    if (name.starts_with("node") && to_number(std::string_view(name).substr(4))) ++count;
+  return std::max(count, 1);
+}
+
+bool is_wsl(const Roots& roots, std::string_view version) {
+  std::string lower(version);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower.find("microsoft") != std::string::npos || exists(roots.dev + "/dxg");
+}
+
+std::string container(const Roots& roots, bool wsl) {
+  const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
+  const std::string cgroup = slurp(roots.proc + "/self/cgroup").value_or("");
+  std::string kind = container_of(mountinfo, cgroup);
+  if (!kind.empty()) return kind;
+  const std::string_view proc = roots.proc;
+  const std::string root(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
+  if (is_this_machine(roots) && env_nonempty("KUBERNETES_SERVICE_HOST")) return "kubernetes";
+  if (exists(root + "/run/.containerenv")) return "podman";
+  // An image that was unpacked onto a disk brings the file along and is no container, so the root
+  // has to be a layered one too.
+  const bool layered = root_type(mountinfo) == "overlay";
+  if (layered && exists(root + "/.dockerenv")) return "docker";
+  // systemd inside a container writes down what its manager said it is.
+  std::string manager = read_line(root + "/run/systemd/container").value_or("");
+  if (manager == "lxc" || manager == "docker" || manager == "podman") return manager;
+  return wsl ? "wsl" : "";
+}
+
+}  // namespace
+
+model::Host read_host(const Roots& roots) {
+  model::Host host;
+  const std::string version = read_line(roots.proc + "/version").value_or("");
+  host.hostname = printable(read_line(roots.proc + "/sys/kernel/hostname").value_or(""));
+  host.kernel = printable(read_line(roots.proc + "/sys/kernel/osrelease").value_or(""));
+  if (host.kernel.empty()) {
+    const auto words = split(version, ' ');  // "Linux version 6.1.0-18-amd64 (…"
+    if (words.size() > 2) host.kernel = printable(words[2]);
+  }
+  host.cpu_model = read_cpu_model(roots).name;
+  if (is_this_machine(roots)) {
+    struct utsname names {};
+    if (::uname(&names) == 0) {
+      if (host.hostname.empty()) host.hostname = printable(names.nodename);
+      if (host.kernel.empty()) host.kernel = printable(names.release);
+      if (host.cpu_model.empty()) host.cpu_model = printable(names.machine);
+    }
+  }
+  host.cpu = read_cpu_budget(roots);
+  host.numa_nodes = numa_nodes(roots);
+  host.wsl = is_wsl(roots, version);
+  host.container = container(roots, host.wsl);
+  return host;
+}
+
+}  // namespace berth::system

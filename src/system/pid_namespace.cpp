@@ -1,0 +1,107 @@
+// NVML answers with process ids of the initial PID namespace wherever it is called. In a container
+// they mean nothing, or worse: pid 4121 of the host is a training job, and pid 4121 of the
+// container is somebody's editor. To show that editor as the job is the mistake to avoid, so a
+// number is believed only where /proc is proven to be the host's.
+//
+// 1. The initial namespace has a fixed inode (PROC_PID_INIT_INO in include/linux/proc_ns.h). If
+// /proc/self/ns/pid bears it, we live
+//    there, and so does the /proc that shows us: a process is only seen from its own namespace and
+//    those around it.
+// 2. Else, kernel threads exist in the initial namespace alone, and no program can set PF_KTHREAD
+// for itself. If /proc/2 is one,
+//    this /proc was mounted from the host, as monitoring containers do. The numbers are folders
+//    here; what a process is called in our own namespace stands in its NSpid line (numbers from the
+//    namespace of /proc inward), at our depth, provided it lives in our very namespace (same
+//    inode): a sibling container has its numbers at the same depth.
+// 3. Else nothing can be translated: NSpid shows inner numbers, never those further out.
+#include "system/pid_namespace.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include "system/process_text.hpp"
+
+namespace berth::system {
+
+namespace {
+
+constexpr std::uint64_t kInitialInode = 0xEFFF'FFFC;
+
+/// The inode in the link "pid:[4026531836]".
+std::optional<std::uint64_t> namespace_inode(const std::string& process) {
+  const auto target = link_name(process + "/ns/pid");
+  if (!target || !target->starts_with("pid:[") || !target->ends_with("]")) return std::nullopt;
+  const auto inode = to_number(std::string_view(*target).substr(5, target->size() - 6));
+  return inode ? std::optional(static_cast<std::uint64_t>(*inode)) : std::nullopt;
+}
+
+NamespaceFacts read_facts(const Roots& roots) {
+  NamespaceFacts facts;
+  struct statfs about {};
+  facts.procfs = ::statfs(roots.proc.c_str(), &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
+  facts.own_inode = namespace_inode(roots.proc + "/self");
+  if (facts.own_inode == kInitialInode) return facts;
+  const auto text = slurp(roots.proc + "/2/stat", 1024);
+  const auto stat = text ? parse_stat(*text) : std::nullopt;
+  facts.kernel_threads = stat && is_kernel_thread(*stat);
+  return facts;
+}
+
+bool folder_exists(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0;
+}
+
+}  // namespace
+
+PidView pid_view(const NamespaceFacts& facts) {
+  if (facts.own_inode == kInitialInode) return PidView::kHost;
+  if (facts.own_inode) return facts.kernel_threads ? PidView::kHostProc : PidView::kForeign;
+  // No such link: a kernel without PID namespaces has kernel threads to show for it. A recorded
+  // tree without it was made before anybody recorded the link, on a host.
+  if (!facts.procfs) return PidView::kHost;
+  return facts.kernel_threads ? PidView::kHost : PidView::kForeign;
+}
+
+PidTranslator::PidTranslator(const Roots& roots)
+    : roots_(roots), facts_(read_facts(roots)), view_(pid_view(facts_)) {
+  if (view_ != PidView::kHostProc) return;
+  const auto status = slurp(roots_.proc + "/self/status");
+  const auto pids = status ? parse_status(*status).namespace_pids : std::vector<std::int64_t>();
+  own_depth_ = pids.empty() ? 0 : pids.size() - 1;
+}
+
+PidTranslator::PidTranslator(const Roots& roots, PidView view) : roots_(roots), view_(view) {}
+
+LocalPid PidTranslator::find(std::int64_t host_pid) const {
+  if (host_pid <= 0 || view_ == PidView::kForeign) return {};
+  if (view_ == PidView::kHostProc) return translate(host_pid);
+  if (folder_exists(roots_.proc + "/" + std::to_string(host_pid))) return {host_pid, host_pid};
+  // With hidepid=2 others' processes are not to be seen in /proc, but that they are there is no
+  // secret to kill().
+  const bool hidden =
+      facts_.procfs && ::kill(static_cast<pid_t>(host_pid), 0) != 0 && errno == EPERM;
+  return {std::nullopt, hidden ? std::optional(host_pid) : std::nullopt};
+}
+
+LocalPid PidTranslator::translate(std::int64_t host_pid) const {
+  const std::string process = roots_.proc + "/" + std::to_string(host_pid);
+  const auto status = slurp(process + "/status");
+  if (!status) return {};
+  LocalPid found{host_pid, std::nullopt};
+  const auto pids = parse_status(*status).namespace_pids;
+  if (own_depth_ > 0 && pids.size() == own_depth_ + 1 &&
+      namespace_inode(process) == facts_.own_inode)
+    found.pid = pids[own_depth_];
+  return found;
+}
+
+}  // namespace berth::system

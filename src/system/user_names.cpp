@@ -1,0 +1,41 @@
+#include <pwd.h>
+
+#include <array>
+
+#include "system/process.hpp"
+#include "system/process_text.hpp"
+
+namespace berth::system {
+
+namespace {
+
+constexpr std::size_t kPasswdLimit = 4U << 20U;
+/// Each question to a directory service may take a round trip over the network, so that a machine
+/// full of strangers must not ask hundreds.
+constexpr int kMostQuestions = 64;
+
+std::string ask_c_library(std::uint32_t uid) {
+  std::array<char, 4096>
+      buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the call
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr)
+    return {};
+  return printable(entry.pw_name);
+}
+
+}  // namespace
+
+const std::string& UserNames::of(std::uint32_t uid) {
+  const auto known = known_.find(uid);
+  if (known != known_.end()) return known->second;
+  if (!passwd_) passwd_ = slurp(etc_ + "/passwd", kPasswdLimit).value_or("");
+  std::string name = user_in_passwd(*passwd_, uid);
+  // Reading the file first spares the usual case the loading of every name service module.
+  if (name.empty() && etc_ == "/etc" && ++asked_elsewhere_ <= kMostQuestions)
+    name = ask_c_library(uid);
+  if (name.empty()) name = std::to_string(uid);
+  return known_.emplace(uid, std::move(name)).first->second;
+}
+
+}  // namespace berth::system

@@ -1,0 +1,47 @@
+// Texts of amdgpu's and kfd's sysfs files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace berth::amd {
+
+/// pp_dpm_sclk, pp_dpm_mclk: "0: 500Mhz\n1: 2482Mhz *\n".
+struct ClockLevels {
+  std::optional<std::uint64_t> current_mhz, highest_mhz;
+};
+[[nodiscard]] ClockLevels parse_clock_levels(std::string_view text);
+
+/// The level in use of pp_dpm_pcie: "1: 16.0GT/s, x16 1150Mhz *".
+struct LinkLevel {
+  std::optional<double> gts;
+  std::optional<std::uint64_t> width;
+};
+[[nodiscard]] LinkLevel parse_link_levels(std::string_view text);
+
+/// ras/umc_err_count: "ue: 0\nce: 3\n".
+struct ErrorCounts {
+  std::optional<std::uint64_t> corrected, uncorrected;
+};
+[[nodiscard]] ErrorCounts parse_error_counts(std::string_view text);
+
+/// kfd's gfx_target_version, decimal MMmmss: 110000 → "gfx1100", 90402 → "gfx942", 90010 →
+/// "gfx90a"; "" for 0.
+[[nodiscard]] std::string architecture_of(std::uint64_t gfx_target_version);
+
+/// The fields of class/kfd/kfd/topology/nodes/N/properties that tell GPUs apart.
+struct KfdNode {
+  std::uint64_t simd_count = 0;  // 0: a processor, not a GPU
+  std::uint64_t cpu_cores_count = 0;
+  std::uint64_t gfx_target_version = 0;
+  std::uint64_t unique_id = 0;
+  std::uint64_t domain = 0, location_id = 0;  // location: bus << 8 | slot << 3 | function
+  std::uint64_t drm_render_minor = 0;
+};
+[[nodiscard]] KfdNode parse_kfd_properties(std::string_view text);
+/// "0000:03:00.0"
+[[nodiscard]] std::string pci_address_of(const KfdNode& node);
+
+}  // namespace berth::amd

@@ -1,0 +1,166 @@
+// NVML's binary interface, written by hand: only the structs that Berth or its simulator use. No
+// room of Berth and nothing beyond the freestanding headers is included, so that the simulator and
+// the preloaded guard can share it. Source: nvml.h of API version 13 (as published with
+// NVIDIA/go-nvml 2f9e261, 2026-07-01), except where noted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "vendor/nvml/abi_constants.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names, so that its documentation can be
+// searched for them.
+
+struct nvmlDevice_st;
+using nvmlDevice_t = nvmlDevice_st*;
+struct nvmlEventSet_st;
+using nvmlEventSet_t = nvmlEventSet_st*;
+
+// "version" members: the size of the struct, with its version in the top byte (nvml.h,
+// NVML_STRUCT_VERSION).
+template <typename Struct>
+constexpr std::uint32_t nvml_struct_version(std::uint32_t version) {
+  return static_cast<std::uint32_t>(sizeof(Struct)) | (version << 24U);
+}
+
+struct nvmlPciInfo_t {                                      // of nvmlDeviceGetPciInfo_v3
+  char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];  // "%04X:%02X:%02X.0"
+  std::uint32_t domain, bus, device;
+  std::uint32_t pciDeviceId;  // device << 16 | vendor
+  std::uint32_t pciSubSystemId;
+  char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];  // "%08X:%02X:%02X.0"
+};
+static_assert(sizeof(nvmlPciInfo_t) == 68);
+
+struct nvmlPciInfoExt_t {
+  std::uint32_t version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass, subClass;
+  char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+};
+static_assert(sizeof(nvmlPciInfoExt_t) == 64);
+
+struct nvmlEccErrorCounts_t {
+  std::uint64_t l1Cache, l2Cache, deviceMemory, registerFile;
+};
+static_assert(sizeof(nvmlEccErrorCounts_t) == 32);
+
+struct nvmlUtilization_t {
+  std::uint32_t gpu, memory;  // percent
+};
+static_assert(sizeof(nvmlUtilization_t) == 8);
+
+struct nvmlMemory_t {
+  std::uint64_t total, free, used;  // here `used` counts what is reserved, too
+};
+static_assert(sizeof(nvmlMemory_t) == 24);
+
+struct nvmlMemory_v2_t {
+  std::uint32_t version;  // nvml_struct_version<nvmlMemory_v2_t>(2)
+  std::uint64_t total, reserved, free, used;
+};
+static_assert(sizeof(nvmlMemory_v2_t) == 40 &&
+              nvml_struct_version<nvmlMemory_v2_t>(2) == 0x02000028);
+
+struct nvmlBAR1Memory_t {
+  std::uint64_t bar1Total, bar1Free, bar1Used;
+};
+static_assert(sizeof(nvmlBAR1Memory_t) == 24);
+
+struct nvmlProcessInfo_v1_t {
+  std::uint32_t pid;
+  std::uint64_t usedGpuMemory;
+};
+static_assert(sizeof(nvmlProcessInfo_v1_t) == 16);
+
+/// Of the _v2 and the _v3 functions.
+struct nvmlProcessInfo_v2_t {
+  std::uint32_t pid;
+  std::uint64_t usedGpuMemory;
+  std::uint32_t gpuInstanceId, computeInstanceId;  // 0xffffffff without MIG
+};
+static_assert(sizeof(nvmlProcessInfo_v2_t) == 24);
+
+/// Of nvmlDeviceGetRunningProcessDetailList; and what the _v3 functions wrote in drivers 535.43 up
+/// to 535.86 (nvitop issue 79).
+struct nvmlProcessDetail_v1_t {
+  std::uint32_t pid;
+  std::uint64_t usedGpuMemory;
+  std::uint32_t gpuInstanceId, computeInstanceId;
+  std::uint64_t usedGpuCcProtectedMemory;
+};
+static_assert(sizeof(nvmlProcessDetail_v1_t) == 32);
+
+struct nvmlProcessDetailList_t {
+  std::uint32_t version, mode, numProcArrayEntries;
+  nvmlProcessDetail_v1_t* procArray;
+};
+static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessDetailList_t) == 24);
+
+struct nvmlProcessUtilizationSample_t {
+  std::uint32_t pid;
+  std::uint64_t timeStamp;  // microseconds of the CPU's clock
+  std::uint32_t smUtil, memUtil, encUtil, decUtil;
+};
+static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32);
+
+struct nvmlProcessUtilizationInfo_v1_t {
+  std::uint64_t timeStamp;
+  std::uint32_t pid, smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil;
+};
+static_assert(sizeof(nvmlProcessUtilizationInfo_v1_t) == 40);
+
+struct nvmlProcessesUtilizationInfo_t {
+  std::uint32_t version, processSamplesCount;
+  std::uint64_t lastSeenTimeStamp;
+  nvmlProcessUtilizationInfo_v1_t* procUtilArray;
+};
+static_assert(sizeof(void*) != 8 || sizeof(nvmlProcessesUtilizationInfo_t) == 24);
+
+struct nvmlTemperature_t {  // of nvmlDeviceGetTemperatureV
+  std::uint32_t version;    // nvml_struct_version<nvmlTemperature_t>(1)
+  nvmlTemperatureSensors_t sensorType;
+  std::int32_t temperature;
+};
+static_assert(sizeof(nvmlTemperature_t) == 12);
+
+union nvmlValue_t {
+  double dVal;
+  std::int32_t siVal;
+  std::uint32_t uiVal;
+  unsigned long ulVal;
+  std::uint64_t ullVal;
+  std::int64_t sllVal;
+  std::uint16_t usVal;
+};
+static_assert(sizeof(nvmlValue_t) == 8);
+
+struct nvmlFieldValue_t {
+  std::uint32_t fieldId, scopeId;
+  std::int64_t timestamp, latencyUsec;
+  nvmlValueType_t valueType;
+  nvmlReturn_t nvmlReturn;  // of this field alone; look at it before `value`
+  nvmlValue_t value;
+};
+static_assert(sizeof(nvmlFieldValue_t) == 40);
+
+struct nvmlRemappedRowsInfo_v2_t {
+  std::uint32_t corrActiveRemaps, corrInactiveRemaps, uncActiveRemaps, uncInactiveRemaps, bPending,
+      bFailureOccurred;
+};
+static_assert(sizeof(nvmlRemappedRowsInfo_v2_t) == 24);
+
+struct nvmlDeviceAttributes_t {  // of a MIG device
+  std::uint32_t multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount;
+  std::uint32_t sharedJpegCount, sharedOfaCount, gpuInstanceSliceCount, computeInstanceSliceCount;
+  std::uint64_t memorySizeMB;  // MiB
+};
+static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
+
+struct nvmlEventData_t {  // of nvmlEventSetWait_v2
+  nvmlDevice_t device;
+  std::uint64_t eventType, eventData;  // eventData: the Xid
+  std::uint32_t gpuInstanceId, computeInstanceId;
+};
+static_assert(sizeof(void*) != 8 || sizeof(nvmlEventData_t) == 32);
+
+// NOLINTEND(readability-identifier-naming)

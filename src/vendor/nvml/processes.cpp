@@ -1,0 +1,320 @@
+// Which size do the records have? nvmlDeviceGetComputeRunningProcesses writes 16 bytes each, _v2
+// 24, _v3 24 as well, except in drivers 535.43 up to 535.86, where it wrote 32; and one report
+// tells of a _v3 that writes 16. The version of the driver says too little. So the buffer is
+// poisoned and large enough for the largest record, and the place where the driver stopped writing
+// tells the size. A driver that clears more than it fills leaves no such mark: then the size
+// decides that makes every record plausible.
+#include "vendor/nvml/processes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace berth::nvml {
+
+using model::Absence;
+using model::DeviceProcess;
+
+namespace {
+
+constexpr std::size_t kSmallRecord = sizeof(nvmlProcessInfo_v1_t);
+constexpr std::size_t kUsualRecord = sizeof(nvmlProcessInfo_v2_t);
+constexpr std::array<std::size_t, 3> kStrides = {kUsualRecord, kLargestRecord,
+                                                 kSmallRecord};  // the usual first
+
+constexpr std::uint32_t kMostPid = 1U << 22U;  // PID_MAX_LIMIT of 64-bit Linux
+constexpr std::uint32_t kMostInstances = 1024;
+constexpr std::uint32_t kFirstCapacity = 64;
+constexpr std::uint32_t kMostRecords = 1U << 17U;
+constexpr int kMostTries = 6;  // a list that outgrows its buffer that often is no list
+
+template <typename T>
+T load(const unsigned char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+ProcessRecord record_at(const unsigned char* at, std::size_t stride) {
+  ProcessRecord record;
+  record.pid = load<std::uint32_t>(at);
+  record.memory_bytes = load<std::uint64_t>(at + offsetof(nvmlProcessInfo_v2_t, usedGpuMemory));
+  if (stride > kSmallRecord) {
+    record.gpu_instance = load<std::uint32_t>(at + offsetof(nvmlProcessInfo_v2_t, gpuInstanceId));
+    record.compute_instance =
+        load<std::uint32_t>(at + offsetof(nvmlProcessInfo_v2_t, computeInstanceId));
+  }
+  return record;
+}
+
+bool is_instance(std::uint32_t id) {
+  return id == NVML_VALUE_NOT_AVAILABLE_32 || id < kMostInstances;
+}
+
+bool is_plausible(const ProcessRecord& record) {
+  const bool memory =
+      record.memory_bytes == NVML_VALUE_NOT_AVAILABLE_64 || record.memory_bytes <= kMemory.most;
+  return record.pid > 0 && record.pid <= kMostPid && memory && is_instance(record.gpu_instance) &&
+         is_instance(record.compute_instance);
+}
+
+std::size_t written_bytes(std::span<const unsigned char> buffer) {
+  std::size_t end = buffer.size();
+  while (end > 0 && buffer[end - 1] == kPoison) --end;
+  return end;
+}
+
+bool all_plausible(std::span<const unsigned char> buffer, std::size_t count, std::size_t stride) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_plausible(record_at(buffer.data() + i * stride, stride))) return false;
+  }
+  return true;
+}
+
+using ListFunction = nvmlReturn_t (*)(nvmlDevice_t, std::uint32_t*, void*);
+
+struct List {
+  nvmlReturn_t code = NVML_SUCCESS;
+  bool nonsense = false;
+  std::vector<ProcessRecord> records;
+};
+
+List records_of(std::span<const unsigned char> buffer, std::uint32_t count) {
+  List list;
+  if (count == 0) return list;
+  const std::optional<std::size_t> stride = record_stride(buffer, count);
+  if (!stride) {
+    list.nonsense = true;
+    return list;
+  }
+  list.records = plausible_records(buffer, count, *stride);
+  return list;
+}
+
+// One call where the list fits, which is nearly always; else the driver says how much it needs, and
+// by then may need more.
+List read_list(Look& look, nvmlDevice_t handle, ListFunction function) {
+  std::uint32_t capacity = kFirstCapacity;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    std::vector<unsigned char> buffer((capacity + std::size_t{1}) * kLargestRecord, kPoison);
+    std::uint32_t count = capacity;
+    const nvmlReturn_t code = look(function, handle, &count, static_cast<void*>(buffer.data()));
+    if (code == NVML_SUCCESS && count <= capacity) return records_of(buffer, count);
+    if (code != NVML_SUCCESS && code != NVML_ERROR_INSUFFICIENT_SIZE) return {code, false, {}};
+    capacity = std::max(capacity * 2, count < kMostRecords ? count + 16 : kMostRecords);
+    if (capacity > kMostRecords) break;
+  }
+  return {NVML_SUCCESS, true, {}};
+}
+
+List read_newest(Look& look, nvmlDevice_t handle, ListFunction newer, ListFunction older) {
+  List list = read_list(look, handle, newer);
+  if (list.code == NVML_ERROR_FUNCTION_NOT_FOUND) list = read_list(look, handle, older);
+  return list;
+}
+
+model::Reading<std::uint64_t> memory_of(const ProcessRecord& record) {
+  if (record.memory_bytes == NVML_VALUE_NOT_AVAILABLE_64) return Absence::kNotSupported;
+  return record.memory_bytes;
+}
+
+std::string partition_of(const ProcessRecord& record, const model::Device& device) {
+  if (record.gpu_instance == NVML_VALUE_NOT_AVAILABLE_32) return {};
+  for (const model::Partition& partition : device.partitions) {
+    const bool same_compute = record.compute_instance == NVML_VALUE_NOT_AVAILABLE_32 ||
+                              partition.compute_instance == record.compute_instance;
+    if (partition.gpu_instance == record.gpu_instance && same_compute) return partition.uuid;
+  }
+  return {};
+}
+
+// A process that computes and draws stands in two lists, with the same memory in both.
+void merge_same(std::vector<DeviceProcess>& rows) {
+  const auto key = [](const DeviceProcess& row) {
+    return std::tie(row.host_pid, row.partition_uuid);
+  };
+  std::stable_sort(
+      rows.begin(), rows.end(),
+      [&key](const DeviceProcess& a, const DeviceProcess& b) { return key(a) < key(b); });
+  std::vector<DeviceProcess> merged;
+  merged.reserve(rows.size());
+  for (DeviceProcess& row : rows) {
+    if (merged.empty() || key(merged.back()) != key(row)) {
+      merged.push_back(std::move(row));
+      continue;
+    }
+    DeviceProcess& same = merged.back();
+    same.kind.compute |= row.kind.compute;
+    same.kind.graphics |= row.kind.graphics;
+    same.kind.mps |= row.kind.mps;
+    if (row.memory_bytes.value_or(0) > same.memory_bytes.value_or(0)) {
+      same.memory_bytes = row.memory_bytes;
+    }
+  }
+  rows = std::move(merged);
+}
+
+struct Kind {
+  model::UseKind use;
+  ListFunction newer;
+  ListFunction older;
+};
+
+// What went wrong first; another list that works makes up for it.
+void note(const List& list, bool& any, Processes& processes) {
+  if (list.code == NVML_SUCCESS && !list.nonsense) {
+    any = true;
+  } else if (!processes.why_not || *processes.why_not == Absence::kNotSupported) {
+    processes.why_not = list.nonsense ? Absence::kFailed : absence(list.code);
+  }
+}
+
+bool read_kinds(Look& look, nvmlDevice_t handle, const model::Device& device,
+                const std::string& partition, Processes& processes) {
+  const Api& api = look.api;
+  const std::array<Kind, 3> kinds = {{
+      {{true, false, false},
+       api.DeviceGetComputeRunningProcesses,
+       api.DeviceGetComputeRunningProcesses_v1},
+      {{false, true, false},
+       api.DeviceGetGraphicsRunningProcesses,
+       api.DeviceGetGraphicsRunningProcesses_v1},
+      {{true, false, true},
+       api.DeviceGetMPSComputeRunningProcesses,
+       api.DeviceGetMPSComputeRunningProcesses_v1},
+  }};
+  bool any = false;
+  for (const Kind& kind : kinds) {
+    const List list = read_newest(look, handle, kind.newer, kind.older);
+    note(list, any, processes);
+    for (const ProcessRecord& record : list.records) {
+      DeviceProcess row;
+      row.device = 0;
+      row.partition_uuid = partition.empty() ? partition_of(record, device) : partition;
+      row.host_pid = record.pid;
+      row.kind = kind.use;
+      row.memory_bytes = memory_of(record);
+      processes.rows.push_back(std::move(row));
+    }
+  }
+  return any;
+}
+
+// In a container the parent of a MIG device may not be asked; its partitions may.
+bool read_partition_lists(Look& look, const model::Device& device, Processes& processes) {
+  bool any = false;
+  for (const model::Partition& partition : device.partitions) {
+    nvmlDevice_t handle = nullptr;
+    const nvmlReturn_t code =
+        look(look.api.DeviceGetMigDeviceHandleByIndex, look.device, partition.index, &handle);
+    if (code != NVML_SUCCESS) continue;
+    any = read_kinds(look, handle, device, partition.uuid, processes) || any;
+  }
+  return any;
+}
+
+struct Shares {
+  nvmlReturn_t code = NVML_SUCCESS;
+  std::vector<nvmlProcessUtilizationSample_t> samples;
+};
+
+// NOT_FOUND means that nobody did anything since. The count can come back larger than what was
+// written, with rows that are old or all zero, so `since` is checked again here.
+Shares read_shares(Look& look, std::uint64_t since) {
+  std::uint32_t capacity = 128;
+  for (int tries = 0; tries < kMostTries && capacity <= kMostRecords; ++tries) {
+    Shares shares;
+    shares.samples.resize(capacity + std::size_t{1});
+    std::uint32_t count = capacity;
+    shares.code = look(look.api.DeviceGetProcessUtilization, look.device, shares.samples.data(),
+                       &count, since);
+    if (shares.code == NVML_ERROR_INSUFFICIENT_SIZE ||
+        (shares.code == NVML_SUCCESS && count > capacity)) {
+      capacity = std::max(capacity * 2, count < kMostRecords ? count + 16 : kMostRecords);
+      continue;
+    }
+    shares.samples.resize(shares.code == NVML_SUCCESS ? count : 0);
+    if (shares.code == NVML_ERROR_NOT_FOUND) shares.code = NVML_SUCCESS;
+    std::erase_if(shares.samples, [since](const nvmlProcessUtilizationSample_t& sample) {
+      return sample.pid == 0 || sample.timeStamp <= since;
+    });
+    std::sort(shares.samples.begin(), shares.samples.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.pid, a.timeStamp) < std::tie(b.pid, b.timeStamp);
+    });
+    return shares;
+  }
+  return {NVML_ERROR_UNKNOWN, {}};
+}
+
+// Sampling at different moments makes sums slightly above 100; far above it is nonsense.
+model::Reading<double> share(std::uint32_t percent) {
+  if (percent > 200) return Absence::kFailed;
+  return std::min<double>(percent, 100);
+}
+
+// The samples are sorted by pid, then time.
+const nvmlProcessUtilizationSample_t* newest_of(const Shares& shares, const DeviceProcess& row) {
+  const auto after =
+      std::upper_bound(shares.samples.begin(), shares.samples.end(), row.host_pid.value_or(0),
+                       [](std::int64_t pid, const nvmlProcessUtilizationSample_t& sample) {
+                         return pid < sample.pid;
+                       });
+  if (after == shares.samples.begin() || std::prev(after)->pid != row.host_pid.value_or(0))
+    return nullptr;
+  return &*std::prev(after);
+}
+
+void add_shares(const Shares& shares, std::vector<DeviceProcess>& rows) {
+  for (DeviceProcess& row : rows) {
+    if (shares.code != NVML_SUCCESS) {
+      row.sm_percent = row.encoder_percent = row.decoder_percent = absence(shares.code);
+      continue;
+    }
+    const nvmlProcessUtilizationSample_t* newest = newest_of(shares, row);
+    // The driver has a row only for who did something: no row is 0 %, and known to be so.
+    row.sm_percent = share(newest != nullptr ? newest->smUtil : 0);
+    row.encoder_percent = share(newest != nullptr ? newest->encUtil : 0);
+    row.decoder_percent = share(newest != nullptr ? newest->decUtil : 0);
+  }
+}
+
+}  // namespace
+
+std::optional<std::size_t> record_stride(std::span<const unsigned char> buffer, std::size_t count) {
+  if (count == 0) return std::nullopt;
+  const std::size_t written = written_bytes(buffer);
+  for (const std::size_t stride : kStrides) {
+    if (written == count * stride) return stride;
+  }
+  for (const std::size_t stride : kStrides) {
+    if (count * stride <= buffer.size() && all_plausible(buffer, count, stride)) return stride;
+  }
+  return std::nullopt;
+}
+
+std::vector<ProcessRecord> plausible_records(std::span<const unsigned char> buffer,
+                                             std::size_t count, std::size_t stride) {
+  std::vector<ProcessRecord> records;
+  records.reserve(count);
+  for (std::size_t i = 0; i < count && (i + 1) * stride <= buffer.size(); ++i) {
+    const ProcessRecord record = record_at(buffer.data() + i * stride, stride);
+    if (is_plausible(record)) records.push_back(record);
+  }
+  return records;
+}
+
+Processes read_processes(Look& look, const model::Device& device, std::uint64_t since) {
+  Processes processes;
+  bool any = read_kinds(look, look.device, device, "", processes);
+  if (!any && !device.partitions.empty()) any = read_partition_lists(look, device, processes);
+  if (any) processes.why_not.reset();
+  merge_same(processes.rows);
+  if (!processes.rows.empty()) add_shares(read_shares(look, since), processes.rows);
+  return processes;
+}
+
+}  // namespace berth::nvml

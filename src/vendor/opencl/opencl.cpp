@@ -1,0 +1,172 @@
+#include "vendor/opencl/opencl.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "vendor/opencl/abi.hpp"
+#include "vendor/opencl/facts.hpp"
+
+namespace berth::opencl {
+namespace {
+
+constexpr std::size_t kMostBytes = 1 << 20;
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// Only the pipe stays open, as descriptor 3; what a platform prints goes nowhere; nothing outlives
+/// the parent.
+void isolate(int pipe, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (pipe != 3) ::dup2(pipe, 3);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {0, 1, 2}) {
+    if (null >= 0)
+      ::dup2(null, standard);
+    else
+      ::close(standard);
+  }
+  ::syscall(SYS_close_range, 4U, ~0U, 0U);
+}
+
+/// A folder of our own for what platforms write when they start (PoCL makes files under ~/.cache),
+/// so that looking leaves nothing behind; "" where there is no place for one.
+std::string new_cache_folder() {
+  std::string folder = env_nonempty("TMPDIR").value_or("/tmp") + "/berth-opencl-XXXXXX";
+  return ::mkdtemp(folder.data()) == nullptr ? std::string() : folder;
+}
+
+[[noreturn]] void be_the_child(int pipe, pid_t parent, const std::string& library,
+                               const std::string& cache_folder) {
+  isolate(pipe, parent);
+  if (!cache_folder.empty())
+    for (const char* variable : {"XDG_CACHE_HOME", "POCL_CACHE_DIR"})
+      ::setenv(variable, cache_folder.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  const bool told = write_all(3, encode(ask_library(library)));
+  // No exit handlers: they are the parent's, and the platforms' own would wait for their threads.
+  ::_exit(told ? 0 : 1);
+}
+
+/// Everything the child writes until it closes the pipe; nullopt where the time is over before.
+std::optional<std::string> read_until(int fd, std::chrono::steady_clock::time_point end) {
+  std::string bytes;
+  std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  while (bytes.size() <= kMostBytes) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd waiting{fd, POLLIN, 0};
+    const int ready =
+        ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return bytes;
+    bytes.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  return bytes;
+}
+
+model::Device device_of(const DeviceFacts& facts) {
+  model::Device device;
+  model::set_all_absent(device.readings, model::Absence::kNotSupported);
+  device.kind = model::DeviceKind::kOpenCl;
+  device.name = printable(trim(facts.name));
+  device.vendor_name = printable(trim(facts.vendor));
+  device.pci_address = facts.pci_address;
+  device.memory_unified = facts.unified || (facts.type & kDeviceTypeCpu) != 0;
+  if (facts.memory_bytes != 0) device.readings.memory_total_bytes = facts.memory_bytes;
+  if (facts.clock_mhz != 0) device.readings.clock_graphics_max_mhz = std::uint64_t{facts.clock_mhz};
+  // The platform was started and says whether a program may use the device; that is all OpenCL
+  // knows of its health.
+  device.health = facts.available ? model::Health::kOk : model::Health::kDegraded;
+  if (!facts.available) device.health_reasons.emplace_back("opencl:unavailable");
+  device.note = text_n("OpenCL platform {0}, driver {1}, {2} compute unit",
+                       "OpenCL platform {0}, driver {1}, {2} compute units", facts.compute_units,
+                       printable(trim(facts.platform)), printable(trim(facts.driver_version)),
+                       facts.compute_units);
+  return device;
+}
+
+Error failure(const char* id, std::string message) {
+  return {ErrorCode::kUnavailable, id, std::move(message), "clinfo -l"};
+}
+
+Report report_of(const Facts& facts, const std::string& library) {
+  Report report;
+  // A library that is not there is the common case; one that is there and broken is worth a word.
+  const bool missing = facts.problem.find("No such file") != std::string::npos;
+  if (!facts.loaded && !missing)
+    report.error = failure("E0701", text("the OpenCL library {0} cannot be loaded: {1}", library,
+                                         printable(facts.problem)));
+  for (const DeviceFacts& device : facts.devices) report.devices.push_back(device_of(device));
+  return report;
+}
+
+}  // namespace
+
+Reader::Reader(std::string library)
+    : library_(std::move(library)), start_(std::chrono::steady_clock::now()) {
+  if (library_.empty()) return;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+  pipe_.reset(ends[0]);
+  const Descriptor writing(ends[1]);
+  cache_folder_ = new_cache_folder();
+  const pid_t parent = ::getpid();
+  child_ = ::fork();
+  if (child_ == 0) be_the_child(writing.get(), parent, library_, cache_folder_);
+}
+
+Reader::~Reader() {
+  if (child_ > 0) {
+    ::kill(child_, SIGKILL);
+    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  std::error_code ignored;
+  if (!cache_folder_.empty()) std::filesystem::remove_all(cache_folder_, ignored);
+}
+
+Report Reader::finish(std::chrono::milliseconds deadline) {
+  Report report;
+  if (child_ <= 0) return report;
+  const auto bytes = read_until(pipe_.get(), start_ + deadline);
+  const auto facts = bytes ? decode(*bytes) : std::nullopt;
+  if (facts) return report_of(*facts, library_);
+  report.error =
+      bytes ? failure("E0703",
+                      text("the OpenCL library {} crashed while it listed its devices", library_))
+            : failure("E0702", text("the OpenCL library {0} did not answer within {1} ms", library_,
+                                    deadline.count()));
+  return report;
+}
+
+}  // namespace berth::opencl

@@ -1,0 +1,216 @@
+// What a simulated device shows at a moment: a pure function of machine, seed, time and faults, in
+// whole numbers (the simulated driver has no libm). Load is smooth noise that repeats every 256 s,
+// so that the energy counter is a sum with an end. Ended processes no longer count for load and
+// memory, but the energy counter does not go back for them.
+#pragma once
+
+#include "wire/sim_state.hpp"
+
+namespace berth::wire::sim {
+
+inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+inline constexpr std::uint64_t kPeriodSeconds = 256;
+/// How often the driver takes its samples (nvml.h: between 1/6 s and 1 s); a divisor of the second.
+inline constexpr std::uint64_t kSamplePeriod = 200 * kMillisecond;
+
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {  // splitmix64 over both
+  std::uint64_t z = a + 0x9e3779b97f4a7c15 * (b + 1);
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31U);
+}
+
+/// Smooth noise, 0…1000: a value every two seconds, straight lines between.
+constexpr std::uint32_t wave(std::uint64_t seed, std::uint64_t stream, std::uint64_t time) {
+  constexpr std::uint64_t kKnot = 2 * kSecond, kKnots = kPeriodSeconds / 2;
+  const std::uint64_t key = mix(seed, stream), knot = time / kKnot % kKnots;
+  const std::uint64_t a = mix(key, knot) % 1001, b = mix(key, (knot + 1) % kKnots) % 1001;
+  const std::uint64_t part = time % kKnot / kMillisecond;  // 0…1999
+  return static_cast<std::uint32_t>((a * (2000 - part) + b * part) / 2000);
+}
+
+/// The first fault of that kind that holds for the device at that time.
+inline const Fault* fault_of(const View& view, FaultKind kind, std::uint32_t device,
+                             std::uint64_t time) {
+  for (std::uint32_t i = 0; i < view.state().faults; ++i) {
+    const Fault& fault = view.fault(i);
+    if (fault.kind == kind && (fault.device == kNone || fault.device == device) &&
+        time >= fault.from)
+      return &fault;
+  }
+  return nullptr;
+}
+
+inline constexpr std::uint64_t kThermalReasons =
+    0x60;  // NVML's bits: software and hardware thermal slowdown
+
+/// One device at one moment.
+class Moment {
+ public:
+  Moment(const View& view, std::uint32_t device, std::uint64_t time)
+      : view_(view), device_(view.device(device)), index_(device), time_(time) {}
+
+  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] std::uint64_t time() const { return time_; }
+  [[nodiscard]] const Fault* fault(FaultKind kind) const {
+    return fault_of(view_, kind, index_, time_);
+  }
+
+  /// Percent of the last sample period.
+  [[nodiscard]] std::uint32_t utilization() const {
+    return utilization_at(mean_load(false), sampled(time_));
+  }
+  [[nodiscard]] std::uint32_t memory_utilization() const { return utilization() * 55 / 100; }
+  /// What one process has of it.
+  [[nodiscard]] std::uint32_t share_of(const Process& process) const {
+    const std::uint32_t sum = activity(false);
+    return sum == 0 ? 0 : utilization() * process.activity / sum;
+  }
+
+  [[nodiscard]] std::uint64_t process_memory(std::uint32_t process) const {
+    const Process& p = view_.process(process);
+    if (p.memory_swing == 0) return p.memory;
+    constexpr std::uint64_t kPage = 2U << 20U;  // the driver's allocation granularity
+    return p.memory - p.memory_swing / 1000 * wave(view_.state().seed, 0x10000 + process, time_) /
+                          kPage * kPage;
+  }
+  /// Without what is reserved; `partition` kNone: of the whole device.
+  [[nodiscard]] std::uint64_t memory_used(std::uint32_t partition = kNone) const {
+    std::uint64_t sum = 0;
+    for_processes([&](std::uint32_t i, const Process& p) {
+      if (partition == kNone || p.partition == partition) sum += process_memory(i);
+    });
+    if (partition != kNone) return sum;
+    if (const Fault* zombie = fault(kZombie)) sum += zombie->value;
+    const std::uint64_t most = device_.memory_total - device_.memory_reserved;
+    return sum < most ? sum : most;
+  }
+
+  [[nodiscard]] bool has_process() const {
+    bool any = false;
+    for_processes(
+        [&](std::uint32_t, const Process& p) { any = any || (p.use & (kCompute | kMps)) != 0; });
+    return any;
+  }
+  [[nodiscard]] bool idle() const { return mean_load(false) == 0; }
+
+  /// Milliwatts, the mean of the last second.
+  [[nodiscard]] std::uint32_t power() const {
+    const std::uint32_t plain = power_at(mean_load(false), time_);
+    return fault(kThrottle) == nullptr ? plain : throttled(plain);
+  }
+  /// Millijoules since the driver was loaded.
+  [[nodiscard]] std::uint64_t energy() const {
+    const std::uint32_t load = mean_load(true);
+    const std::uint64_t plain = energy_until(load, time_);
+    const Fault* slowed = fault(kThrottle);
+    if (slowed == nullptr) return device_.energy_base + plain;
+    const std::uint64_t before = energy_until(load, slowed->from);
+    return device_.energy_base + before + (plain - before) / 10 * 7;
+  }
+  /// Degrees Celsius: follows the load of the last half minute.
+  [[nodiscard]] std::uint32_t temperature() const {
+    const Fault* slowed = fault(kThrottle);
+    if (slowed != nullptr && (slowed->value & kThermalReasons) != 0)
+      return device_.temperature_slowdown;
+    const std::uint32_t load = mean_load(false);
+    std::uint32_t sum = 0;
+    for (std::uint64_t i = 0; i < 8; ++i)
+      sum += utilization_at(load, sampled(earlier(i * 4 * kSecond)));
+    return device_.temperature_idle +
+           (device_.temperature_busy - device_.temperature_idle) * sum / 800;
+  }
+  [[nodiscard]] std::uint32_t fan_percent() const {
+    const std::uint32_t above = temperature() - device_.temperature_idle;
+    return 30 + above * 60 / (device_.temperature_slowdown - device_.temperature_idle);
+  }
+  [[nodiscard]] std::uint32_t clock_graphics() const {
+    if (idle() && !has_process()) return device_.clock_graphics_idle;
+    const std::uint32_t busy =
+        device_.clock_graphics_max - device_.clock_graphics_max / 10 * utilization() / 100;
+    const std::uint32_t step = (fault(kThrottle) != nullptr ? busy / 2 : busy) / 15 *
+                               15;  // clocks move in steps of 15 MHz
+    return step < device_.clock_graphics_idle ? device_.clock_graphics_idle : step;
+  }
+  [[nodiscard]] std::uint32_t clock_memory() const {
+    return idle() && !has_process() ? device_.clock_memory_idle : device_.clock_memory_max;
+  }
+  [[nodiscard]] std::uint32_t clock_video() const {
+    return clock_graphics() * device_.clock_video_max /
+           (device_.clock_graphics_max == 0 ? 1 : device_.clock_graphics_max);
+  }
+  [[nodiscard]] std::uint32_t performance_state() const {
+    return idle() && !has_process() ? device_.performance_idle : device_.performance_busy;
+  }
+  [[nodiscard]] std::uint32_t pcie_generation() const {
+    return idle() && !has_process() ? device_.pcie_generation_idle : device_.pcie_generation_max;
+  }
+  /// Clock event reasons in NVML's bits: idle, or what the fault says.
+  [[nodiscard]] std::uint64_t throttle_reasons() const {
+    if (const Fault* slowed = fault(kThrottle)) return slowed->value;
+    return idle() ? 1 : 0;
+  }
+  /// Kilobytes a second over PCIe in one direction.
+  [[nodiscard]] std::uint32_t pcie_kilobytes(bool receive) const {
+    return utilization() * device_.pcie_width * 800 * (receive ? 2 : 1);
+  }
+
+  template <typename Visit>
+  void for_processes(Visit&& visit) const {
+    for (std::uint32_t i = device_.process_first; i < device_.process_first + device_.process_count;
+         ++i)
+      if (!view_.is_gone(i)) visit(i, view_.process(i));
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t earlier(std::uint64_t by) const {
+    return time_ < by ? 0 : time_ - by;
+  }
+  static constexpr std::uint64_t sampled(std::uint64_t time) {
+    return time / kSamplePeriod * kSamplePeriod;
+  }
+
+  [[nodiscard]] std::uint32_t activity(bool ended_too) const {
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = device_.process_first; i < device_.process_first + device_.process_count;
+         ++i)
+      if (ended_too || !view_.is_gone(i)) sum += view_.process(i).activity;
+    return sum;
+  }
+  [[nodiscard]] std::uint32_t mean_load(bool ended_too) const {
+    const std::uint32_t sum = device_.base_load + activity(ended_too);
+    return sum < 100 ? sum : 100;
+  }
+  /// Between 70 % of the mean load and the mean load.
+  [[nodiscard]] std::uint32_t utilization_at(std::uint32_t load, std::uint64_t time) const {
+    return load * (700 + wave(view_.state().seed, index_, time) * 3 / 10) / 1000;
+  }
+  [[nodiscard]] std::uint32_t power_at(std::uint32_t load, std::uint64_t time) const {
+    std::uint32_t sum = 0;
+    for (std::uint64_t i = 0; i < 3; ++i)
+      sum += utilization_at(load, sampled(time < i * kSecond / 3 ? 0 : time - i * kSecond / 3));
+    const std::uint64_t range = device_.power_limit - device_.power_idle;
+    return device_.power_idle + static_cast<std::uint32_t>(range * 95 / 100 * sum / 300);
+  }
+  static constexpr std::uint32_t throttled(std::uint32_t power) { return power / 10 * 7; }
+  [[nodiscard]] std::uint64_t energy_until(std::uint32_t load, std::uint64_t time) const {
+    const std::uint64_t seconds = time / kSecond, rest = seconds % kPeriodSeconds;
+    std::uint64_t period = 0, part = 0;
+    for (std::uint64_t s = 0; s < (seconds < kPeriodSeconds ? rest : kPeriodSeconds); ++s) {
+      if (s == rest) part = period;
+      period += power_at(
+          load, (s + kPeriodSeconds) * kSecond);  // one second at so many milliwatts: millijoules
+    }
+    if (seconds < kPeriodSeconds) part = period;
+    const std::uint64_t last = power_at(load, (seconds + kPeriodSeconds) * kSecond) *
+                               (time % kSecond / kMillisecond) / 1000;
+    return seconds / kPeriodSeconds * period + part + last;
+  }
+
+  const View& view_;
+  const Device& device_;
+  std::uint32_t index_;
+  std::uint64_t time_;
+};
+
+}  // namespace berth::wire::sim

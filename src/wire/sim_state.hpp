@@ -1,0 +1,241 @@
+// The simulated machine as bytes: `berth sim` writes them once into BERTH_SIM_DIR/state, the
+// simulated driver maps them. Nothing here needs libstdc++, because the driver is loaded into other
+// people's programs. BERTH_SIM_DIR/shared is the one part that is written later: call counters,
+// wakes, and which processes have ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace berth::wire::sim {
+
+inline constexpr std::uint64_t kStateMagic = 0x4d49534854524542;   // "BERTHSIM"
+inline constexpr std::uint64_t kSharedMagic = 0x4e554f4348545242;  // "BRTHCOUN"
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kMaxDevices = 64, kMaxPartitions = 512, kMaxProcesses = 4096,
+                               kMaxFaults = 64, kMaxFunctions = 1024;
+inline constexpr std::uint32_t kNone = 0xffffffff;
+
+enum Vendor : std::uint32_t { kNvidia = 0, kAmd = 1, kIntel = 2 };
+
+/// What a device does not answer: bits of Device::unsupported. The names are those of the machine
+/// file's `unsupported`.
+// clang-format off
+#define BERTH_SIM_ABILITIES(ROW) \
+  ROW(memory) \
+  ROW(utilization) \
+  ROW(temperature) \
+  ROW(power) \
+  ROW(clocks) \
+  ROW(fan) \
+  ROW(pcie) \
+  ROW(energy) \
+  ROW(ecc) \
+  ROW(processes) \
+  ROW(process_memory) \
+  ROW(process_utilization) \
+  ROW(encoder) \
+  ROW(bar1) \
+  ROW(remap) \
+  ROW(throttle_reasons) \
+  ROW(performance_state) \
+  ROW(serial) \
+  ROW(compute_mode)
+// clang-format on
+enum Ability : std::uint32_t {
+#define BERTH_ROW(name) k_##name,
+  BERTH_SIM_ABILITIES(BERTH_ROW)
+#undef BERTH_ROW
+      kAbilities
+};
+
+enum Use : std::uint32_t { kCompute = 1, kGraphics = 2, kMps = 4 };
+
+// clang-format off
+#define BERTH_SIM_FAULTS(ROW) \
+  ROW(kLost, "lost") \
+  ROW(kHung, "hung") \
+  ROW(kSlow, "slow") \
+  ROW(kXid, "xid") \
+  ROW(kEcc, "ecc") \
+  ROW(kRemap, "remap") \
+  ROW(kThrottle, "throttle") \
+  ROW(kMismatch, "mismatch") \
+  ROW(kNoPermission, "no-permission") \
+  ROW(kNoDriver, "no-driver") \
+  ROW(kZombie, "zombie")
+// clang-format on
+enum FaultKind : std::uint32_t {
+#define BERTH_ROW(name, word) name,
+  BERTH_SIM_FAULTS(BERTH_ROW)
+#undef BERTH_ROW
+      kFaultKinds
+};
+/// Fault::value of kRemap beyond a plain count.
+inline constexpr std::uint64_t kRemapPending = ~std::uint64_t{0}, kRemapFailed = ~std::uint64_t{1};
+/// Fault::value of kHung: identity and look-ups hang, too.
+inline constexpr std::uint64_t kHungAll = 1;
+/// Fault::value of kNoPermission: only the memory of whole devices, as a container sees a GPU
+/// divided by MIG.
+inline constexpr std::uint64_t kNoPermissionMemory = 1;
+
+struct Device {
+  std::uint64_t memory_total, memory_reserved;  // bytes
+  std::uint64_t bar1_total, bar1_used;          // bytes
+  std::uint64_t unsupported;                    // bits of Ability
+  std::uint64_t energy_base;                    // millijoules that the counter starts with
+  std::uint32_t vendor;
+  std::uint32_t pci_domain, pci_bus, pci_slot;
+  std::uint32_t pci_id, pci_subsystem;  // device << 16 | vendor, as NVML has it
+  std::uint32_t pci_class;              // 0x030200
+  std::uint32_t minor, architecture, capability_major, capability_minor, brand;
+  std::uint32_t power_limit, power_limit_default, power_limit_min, power_limit_max;  // milliwatts
+  std::uint32_t power_idle;
+  std::uint32_t clock_graphics_idle, clock_graphics_max, clock_memory_idle,
+      clock_memory_max;  // MHz
+  std::uint32_t clock_video_max;
+  std::uint32_t temperature_idle, temperature_busy, temperature_slowdown, temperature_shutdown;
+  std::uint32_t fans;
+  std::uint32_t pcie_generation_idle, pcie_generation_max, pcie_width, pcie_width_max;
+  std::int32_t numa_node;  // -1: none
+  std::uint32_t ecc;       // 0: the device has none
+  std::uint32_t persistence, compute_mode, mig_enabled, mig_capable, display_active;
+  std::uint32_t performance_idle, performance_busy;  // P-states
+  std::uint32_t asleep;   // runtime-suspended: whoever touches it wakes it
+  std::uint32_t on_bus;   // shows in sysfs
+  std::uint32_t unified;  // uses the host's memory
+  std::uint32_t nvlinks, cores, memory_bus_width, multiprocessors;
+  std::uint32_t vendor_index;  // the driver's number, by PCI address among its own
+  std::uint32_t partition_first, partition_count;
+  std::uint32_t process_first, process_count;
+  std::uint32_t base_load;  // percent, without any process of ours
+  char name[96], uuid[96];
+  char serial[32], vbios[32], part_number[32], kernel_driver[16], architecture_name[32];
+  char local_cpus[128];
+};
+static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 260 &&
+              sizeof(Device) == 728);
+
+struct Partition {  // a MIG device
+  std::uint64_t memory_total;
+  std::uint32_t device, gpu_instance, compute_instance, slices, compute_slices, multiprocessors;
+  char uuid[96], profile[32];
+};
+static_assert(offsetof(Partition, uuid) == 32 && sizeof(Partition) == 160);
+
+struct Process {                       // grouped by device
+  std::uint64_t memory, memory_swing;  // bytes; it uses between memory - memory_swing and memory
+  std::int64_t pid;
+  std::uint32_t device, partition;  // partition: its place on the device; kNone: the whole device
+  std::uint32_t use, activity;      // activity: percent of the device that it keeps busy on average
+  std::uint32_t foreign;            // in another PID namespace: nobody here knows this pid
+  char command[124];
+};
+static_assert(offsetof(Process, command) == 44 && sizeof(Process) == 168);
+
+struct Fault {
+  std::uint32_t kind, device;  // device: kNone means all
+  std::uint64_t from;          // nanoseconds since the start
+  std::uint64_t value;         // nanoseconds, bytes, count, Xid or clock event bits, by kind
+};
+static_assert(sizeof(Fault) == 24);
+
+struct State {
+  std::uint64_t magic;
+  std::uint32_t version, header_bytes;
+  std::uint64_t total_bytes;
+  std::uint64_t seed;
+  std::int64_t start_monotonic;  // CLOCK_MONOTONIC, nanoseconds
+  std::int64_t start_unix_us;
+  std::int64_t frozen;  // nanoseconds since the start that every clock shows; -1: time moves
+  std::uint64_t init_time, pcie_window;  // nanoseconds
+  std::uint32_t driver_present, driver_major, driver_minor, driver_patch, cuda_version;
+  std::uint32_t process_record_bytes;  // what the _v3 process functions write: 24, or 32 in 535.43
+                                       // up to 535.86
+  std::uint32_t devices, devices_at, partitions, partitions_at;
+  std::uint32_t processes, processes_at, faults, faults_at;
+  std::uint32_t functions, reserved;
+  char machine[64], driver_version[32], nvml_version[32];
+};
+static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);
+static_assert(offsetof(State, machine) == 136 && sizeof(State) == 264);
+
+/// Followed by: calls[functions], wakes[devices] (64 bit each), gone[processes] (32 bit each). All
+/// atomic.
+struct Shared {
+  std::uint64_t magic;
+  std::uint32_t version, functions, devices, processes;
+};
+static_assert(sizeof(Shared) == 24);
+
+constexpr std::size_t shared_bytes(std::uint32_t functions, std::uint32_t devices,
+                                   std::uint32_t processes) {
+  return sizeof(Shared) + 8 * (std::size_t{functions} + devices) + 4 * std::size_t{processes};
+}
+
+/// Whether `bytes` of state at `state` can be used without reading beyond them.
+inline bool valid(const State* state, std::size_t bytes) {
+  if (bytes < sizeof(State) || state->magic != kStateMagic || state->version != kVersion)
+    return false;
+  if (state->header_bytes != sizeof(State) || state->total_bytes != bytes) return false;
+  const auto fits = [bytes](std::uint32_t at, std::uint32_t count, std::size_t size,
+                            std::uint32_t most) {
+    return count <= most && at >= sizeof(State) && at % 8 == 0 && at + count * size <= bytes;
+  };
+  return fits(state->devices_at, state->devices, sizeof(Device), kMaxDevices) &&
+         fits(state->partitions_at, state->partitions, sizeof(Partition), kMaxPartitions) &&
+         fits(state->processes_at, state->processes, sizeof(Process), kMaxProcesses) &&
+         fits(state->faults_at, state->faults, sizeof(Fault), kMaxFaults);
+}
+
+/// Reading access to a valid state; `shared` may be nullptr.
+class View {
+ public:
+  View() = default;
+  View(const State* state, Shared* shared) : state_(state), shared_(shared) {}
+
+  [[nodiscard]] const State& state() const { return *state_; }
+  [[nodiscard]] bool empty() const { return state_ == nullptr; }
+  [[nodiscard]] const Device& device(std::uint32_t i) const {
+    return at<Device>(state_->devices_at)[i];
+  }
+  [[nodiscard]] const Partition& partition(std::uint32_t i) const {
+    return at<Partition>(state_->partitions_at)[i];
+  }
+  [[nodiscard]] const Process& process(std::uint32_t i) const {
+    return at<Process>(state_->processes_at)[i];
+  }
+  [[nodiscard]] const Fault& fault(std::uint32_t i) const {
+    return at<Fault>(state_->faults_at)[i];
+  }
+
+  /// The writable words; nullptr where there is no shared region.
+  [[nodiscard]] std::uint64_t* calls(std::uint32_t function) const {
+    return words() == nullptr ? nullptr : words() + function;
+  }
+  [[nodiscard]] std::uint64_t* wakes(std::uint32_t device) const {
+    return words() == nullptr ? nullptr : words() + shared_->functions + device;
+  }
+  [[nodiscard]] std::uint32_t* gone(std::uint32_t process) const {
+    if (shared_ == nullptr) return nullptr;
+    return reinterpret_cast<std::uint32_t*>(words() + shared_->functions + shared_->devices) +
+           process;
+  }
+  [[nodiscard]] bool is_gone(std::uint32_t process) const {
+    const std::uint32_t* word = gone(process);
+    return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
+  }
+
+ private:
+  template <typename T>
+  [[nodiscard]] const T* at(std::uint32_t offset) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(state_) + offset);
+  }
+  [[nodiscard]] std::uint64_t* words() const {
+    return shared_ == nullptr ? nullptr : reinterpret_cast<std::uint64_t*>(shared_ + 1);
+  }
+  const State* state_ = nullptr;
+  Shared* shared_ = nullptr;
+};
+
+}  // namespace berth::wire::sim

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""docs/json.md and the documents agree: every key of a document has a row with its type, every row has a key, and what is
+"never" null is not. The documents are those of this machine and the recorded ones in tests/data/json.
+
+usage: check_json_docs.py --berth PROGRAM"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
+import checking  # noqa: E402
+
+ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (.+?) \| .*\|$")
+TYPES = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "array": list, "object": dict}
+
+
+def sections(page: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """{"berth ls --json": {key: (type, null)}}"""
+    found, current = {}, {}
+    for line in page.splitlines():
+        if line.startswith("## "):
+            current = found.setdefault(line[3:].strip("`"), {})
+        elif match := ROW.match(line):
+            current[match.group(1)] = (match.group(2), match.group(3))
+    return found
+
+
+def walk(value, path="", rows=()):
+    """(key path, value) of everything; a map by reading ("absent") is one value, and so is what the page refers to."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            here = f"{path}.{key}" if path else key
+            yield here, inner
+            if key != "absent" and (not isinstance(inner, dict) or any(r.startswith(here + ".") for r in rows) or not rows):
+                yield from walk(inner, here, rows)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from walk(inner, path + "[]", rows)
+
+
+def fits(value, kind: str) -> bool:
+    if kind in ("integer", "number") and isinstance(value, bool):
+        return False
+    return isinstance(value, TYPES[kind])
+
+
+def problems_of(name: str, rows: dict, documents: list):
+    seen = set()
+    for document in documents:
+        for key, value in walk(document, rows=rows):
+            if key not in rows:
+                if key not in seen:
+                    yield f"{name}: no row for {key}"
+            else:
+                kind, null = rows[key]
+                if value is None and null == "never":
+                    yield f"{name}: {key} is null, but the page says never"
+                if value is not None and not fits(value, kind):
+                    yield f"{name}: {key} is no {kind}: {value!r}"
+            seen.add(key)
+    yield from (f"{name}: no document has {key}" for key in rows if key not in seen)
+
+
+def printed(berth: str, *words: str, stream: str = "stdout", **variables: str):
+    done = subprocess.run([berth, *words, "--json"], capture_output=True, text=True, timeout=60, env=os.environ | variables)
+    return json.loads(getattr(done, stream))
+
+
+def check(arguments):
+    rows = sections((arguments.root / "docs/json.md").read_text())
+    recorded = arguments.root / "tests/data/json"
+
+    def documents(verb):
+        return [json.loads(path.read_text()) for path in sorted(recorded.glob(f"*.{verb}.json"))]
+
+    berth = arguments.berth
+    yield from problems_of("berth ls --json", rows["berth ls --json"], documents("ls") + [printed(berth, "ls")])
+    yield from problems_of("berth ps --json", rows["berth ps --json"], documents("ps") + [printed(berth, "ps")])
+    yield from problems_of("berth --json", rows["berth --json"], documents("berth") + [printed(berth)])
+    machines = [{}, *({"BERTH_ROOT": str(arguments.root / "tests/data/machines" / name), "CUDA_VISIBLE_DEVICES": "0"}
+                      for name in ("amd-7900xtx", "grace-hopper"))]
+    environments = [printed(berth, "env", **variables) for variables in machines]
+    yield from problems_of("berth env --json", rows["berth env --json"], environments)
+    runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
+    yield from problems_of("berth run --json", rows["berth run --json"], runs)
+    errors = [printed(berth, "ls", "--device", "999999", stream="stderr")]
+    yield from problems_of("Errors", rows["Errors"], errors)
+
+
+def self_test():
+    page = "## `x`\n\n| key | type | null | meaning |\n|---|---|---|---|\n| `a` | integer | never | |\n| `l` | array | never | |\n| `l[].b` | string | sometimes | |\n"
+    rows = sections(page)["x"]
+    assert rows == {"a": ("integer", "never"), "l": ("array", "never"), "l[].b": ("string", "sometimes")}, rows
+    assert not list(problems_of("x", rows, [{"a": 1, "l": [{"b": None}]}]))
+    for wrong in ({"a": None, "l": [{"b": ""}]}, {"a": True, "l": [{"b": ""}]}, {"a": 1, "l": []},
+                  {"a": 1, "l": [{"b": "", "c": 1}]}):
+        assert len(list(problems_of("x", rows, [wrong]))) == 1, wrong
+
+
+if __name__ == "__main__":
+    checking.main(__doc__, check, self_test)

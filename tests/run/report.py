@@ -1,0 +1,252 @@
+"""What `berth run` sets, and what it says afterwards; on this machine, and on simulated ones."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
+
+KEYS = ["schema", "command", "name", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
+        "peak_rss_bytes", "cpus", "threads", "environment", "gpus_here", "gpu_use", "gpu_use_method", "looks",
+        "libraries", "suggestions", "notes"]
+SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
+
+
+def has_simulator():
+    return simulated("none", [BERTH, "--version"]).returncode == 0
+
+
+def simulated(machine, command, *options, **keywords):
+    keywords.setdefault("timeout", 60)
+    keywords.setdefault("env", environment())
+    return subprocess.run([BERTH, "sim", "--machine", machine, *options, "--", *command], capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL, **keywords)
+
+
+class WithFile(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = os.path.join(folder.name, "report.json")
+
+    def read(self):
+        with open(self.file) as file:
+            return json.load(file)
+
+
+class Report(WithFile):
+    def test_every_key_is_there(self):
+        done = run("sh", "-c", "sleep 0.3; exit 3", options=["--report", self.file, "--name", "my job"])
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        report = self.read()
+        self.assertEqual(list(report), KEYS)
+        self.assertEqual(report["schema"], 1)
+        self.assertEqual(report["command"], ["sh", "-c", "sleep 0.3; exit 3"])
+        self.assertEqual(report["name"], "my job")
+        self.assertEqual(report["outcome"], {"class": "failed", "exit_code": 3, "signal": None})
+        self.assertGreater(report["wall_seconds"], 0.29)
+        self.assertGreater(report["peak_rss_bytes"], 100_000)
+        self.assertGreaterEqual(report["looks"], 1)
+        self.assertRegex(report["started_at"], r"^20\d\d-\d\d-\d\dT.*Z$")
+
+    def test_a_signal(self):
+        run("sh", "-c", "kill -9 $$", options=["--report", self.file])
+        self.assertEqual(self.read()["outcome"], {"class": "signal", "exit_code": 137, "signal": 9})
+
+    def test_processor_time_counts_all_processes(self):
+        burn = "import time; e = time.process_time() + 0.3\nwhile time.process_time() < e: pass"
+        run("sh", "-c", f"{PYTHON} -c '{burn}' & {PYTHON} -c '{burn}'; wait", options=["--report", self.file])
+        self.assertGreaterEqual(self.read()["cpu_seconds"], 0.6)
+
+    def test_memory_counts_all_processes(self):
+        eat = "import time; x = b'1' * 60_000_000; time.sleep(1.5)"
+        run("sh", "-c", f'{PYTHON} -c "{eat}" & {PYTHON} -c "{eat}"; wait', options=["--report", self.file])
+        self.assertGreaterEqual(self.read()["peak_rss_bytes"], 120_000_000)
+
+    def test_commands_that_do_not_start(self):
+        done = run("no-such-command-here", options=["--report", self.file])
+        self.assertEqual(done.returncode, 127)
+        self.assertEqual(self.read()["outcome"], {"class": "not_found", "exit_code": 127, "signal": None})
+        self.assertEqual(run(self.folder, options=["--report", self.file]).returncode, 126)
+        self.assertEqual(self.read()["outcome"]["class"], "not_executable")
+
+    def test_a_longer_report_of_before_is_replaced(self):
+        with open(self.file, "w") as file:
+            file.write("x" * 100_000)
+        run("true", options=["--report", self.file])
+        self.read()
+
+    def test_a_report_that_cannot_be_written_is_said_before_the_start(self):
+        mark = os.path.join(self.folder, "ran")
+        done = run("touch", mark, options=["--report", "/no/such/folder/report"])
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("E0515", done.stderr)
+        self.assertFalse(os.path.exists(mark))
+
+    def test_a_full_disk_does_not_change_the_exit_code(self):
+        done = run("sh", "-c", "exit 4", options=["--report", "/dev/full"])
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("E0515", done.stderr)
+
+    def test_stderr_stays_clean_where_it_is_no_terminal(self):
+        self.assertEqual(run("true").stderr, "")
+        self.assertEqual(run("true", options=["--report", "none"]).stderr, "")
+
+    def test_text_where_asked(self):
+        done = run("sleep", "0.2", options=["--report", "-"])
+        self.assertTrue(done.stderr.startswith("berth  done in "), done.stderr)
+        self.assertIn("CPU, ", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_chinese(self):
+        done = run("sh", "-c", "exit 3", options=["--report", "-", "--lang", "zh"], env=environment(LANG="C.UTF-8"))
+        self.assertIn("退出码 3", done.stderr)
+
+    def test_a_report_for_programs_is_english_unless_asked(self):
+        chinese = environment(LANG="zh_CN.UTF-8")
+        run("true", options=["--report", self.file], env=chinese)
+        self.assertTrue(self.read()["gpu_use_method"].isascii())
+        run("true", options=["--report", self.file, "--lang", "zh"], env=chinese)
+        self.assertFalse(self.read()["gpu_use_method"].isascii())
+
+    def test_json_on_stderr(self):
+        done = run("echo", "data", options=["--json"])
+        self.assertEqual(done.stdout, "data\n")
+        self.assertEqual(list(json.loads(done.stderr)), KEYS)
+
+    def test_numpy_is_named(self):
+        if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:
+            self.skipTest("this Python has no numpy")
+        run(PYTHON, "-c", "import numpy, time; time.sleep(0.7)", options=["--report", self.file])
+        self.assertIn("numpy", " ".join(self.read()["libraries"]))
+
+
+class Environment(WithFile):
+    def variables(self, *options, **changes):
+        done = run(PYTHON, "-c", SHOW, options=["--report", self.file, *options], env=environment(**changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_only_what_the_report_says_is_set(self):
+        before = environment()
+        got = self.variables()
+        said = self.read()["environment"]
+        expected = {**before, **said["set"]}
+        for name in said["unset"]:
+            expected.pop(name, None)
+        for name in ("_", "LC_CTYPE"):  # Python's own doing
+            expected.pop(name, None)
+            got.pop(name, None)
+        self.assertEqual(got, expected)
+        self.assertIn("OMP_NUM_THREADS", said["set"])
+
+    def test_what_the_user_set_is_kept_unless_asked(self):
+        self.assertEqual(self.variables(OMP_NUM_THREADS="7")["OMP_NUM_THREADS"], "7")
+        self.assertEqual(self.read()["environment"]["kept"], {"OMP_NUM_THREADS": "7"})
+        self.assertNotEqual(self.variables("--override", OMP_NUM_THREADS="7777")["OMP_NUM_THREADS"], "7777")
+
+    def test_cpu_hides_every_gpu(self):
+        for option in (["--cpu"], ["--gpus", "none"], ["--gpus", "0"]):
+            self.assertEqual(self.variables(*option)["CUDA_VISIBLE_DEVICES"], "-1")
+
+    def test_dry_run_does_nothing(self):
+        mark = os.path.join(self.folder, "ran")
+        done = run("touch", mark, options=["--dry-run", "--report", self.file])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("OMP_NUM_THREADS=", done.stdout)
+        self.assertIn("touch", done.stdout)
+        self.assertEqual(os.listdir(self.folder), [])
+        plan = json.loads(run("touch", mark, options=["--dry-run", "--json"]).stdout)
+        self.assertEqual(plan["command"], ["touch", mark])
+        self.assertIn("OMP_NUM_THREADS", [one["name"] for one in plan["settings"]])
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class OnSimulatedMachines(WithFile):
+    @classmethod
+    def setUpClass(cls):
+        if not has_simulator():
+            raise unittest.SkipTest("no simulator in this build")
+
+    def job(self, machine, *command, options=(), sim=()):
+        done = simulated(machine, [BERTH, "run", *options, "--report", self.file, "--", *command], *sim)
+        return done
+
+    def test_a_free_gpu_is_given_and_its_use_told(self):
+        done = self.job("lab-4x3090", PYTHON, "-c", "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], "
+                        "os.environ['CUDA_DEVICE_ORDER']); time.sleep(2)", options=["--devices", "2"])
+        self.assertEqual((done.returncode, done.stdout), (0, "2 PCI_BUS_ID\n"), done.stderr)
+        report = self.read()
+        device = report["devices"][0]
+        self.assertEqual(device["index"], 2)
+        self.assertIn("3090", device["name"])
+        self.assertIsNotNone(device["utilization_mean_percent"])
+        self.assertGreater(device["energy_joules"], 0)
+        self.assertIsNone(device["memory_peak_bytes"])
+        self.assertEqual(report["gpu_use"], "not_seen")
+        self.assertIn("every 100 ms", report["gpu_use_method"])
+
+    def test_a_job_in_the_drivers_list_is_seen_with_its_memory(self):
+        # A process on a simulated GPU is there from the start; the job takes the place of one.
+        sleeper = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        done = self.job("lab-4x3090", PYTHON, os.path.join(HERE, "take_place.py"), str(sleeper.pid),
+                        options=["--devices", "1"], sim=["--attach", f"{sleeper.pid}:1:4GiB"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.read()
+        self.assertEqual(report["gpu_use"], "seen", report)
+        self.assertGreater(report["devices"][0]["memory_peak_bytes"], 3 << 30)
+
+    def test_numpy_on_a_gpu_gets_advice(self):
+        if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:
+            self.skipTest("this Python has no numpy")
+        done = simulated("lab-4x3090", [BERTH, "run", "--gpus", "1", "--report", "-", "--", PYTHON, "-c",
+                                        "import numpy, time; time.sleep(0.7)"])
+        self.assertIn("this program never used the GPU", done.stderr)
+        self.assertIn("CuPy", done.stderr)
+        self.assertIn("berth run --cpu", done.stderr)
+
+    def test_on_the_cpu_by_request_nothing_is_blamed(self):
+        done = self.job("lab-4x3090", "sleep", "0.5", options=["--cpu"])
+        self.assertEqual(done.returncode, 0)
+        report = self.read()
+        self.assertEqual((report["devices"], report["gpus_here"], report["suggestions"]), ([], True, []))
+
+    def test_without_a_gpu_asking_for_one_is_125_and_not_asking_is_fine(self):
+        done = self.job("none", "true", options=["--gpus", "1"])
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("E0411", done.stderr)
+        self.assertEqual(self.job("none", "sh", "-c", "exit 5").returncode, 5)
+        self.assertFalse(self.read()["gpus_here"])
+
+    def test_all_busy(self):
+        done = self.job("dgx-h100-8", "true", options=["--gpus", "1", "--no-wait"], sim=["--processes", "20"])
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("E0412", done.stderr)
+
+    def test_it_waits_and_says_so_and_ctrl_c_ends_the_waiting(self):
+        command = [BERTH, "sim", "--machine", "dgx-h100-8", "--processes", "20", "--", BERTH, "run", "--gpus", "1",
+                   "--", "echo", "ran"]
+        waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment(), start_new_session=True)
+        said = waiting.stderr.readline()
+        self.assertIn("waiting", said)
+        os.killpg(waiting.pid, signal.SIGINT)
+        out, _ = waiting.communicate(timeout=60)
+        self.assertEqual(out, "")
+        self.assertNotEqual(waiting.returncode, 0)
+
+    def test_usage_is_2(self):
+        for options in (["--gpus", "many"], ["--memory", "8"], ["--cpu", "--gpus", "2"], ["--devices", "99"]):
+            done = self.job("lab-4x3090", "true", options=options)
+            self.assertIn(done.returncode, (2, 125), options)
+            self.assertIn("error", done.stderr)
+        self.assertEqual(self.job("lab-4x3090", "true", options=["--memory", "8"]).returncode, 2)
+
+
+main()

@@ -1,0 +1,105 @@
+"""A signal to the front reaches the job once; one to the whole group reaches it once too."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from support import HERE, PYTHON, Terminal, keeper_of, main, start, wait_until
+
+COUNTER = os.path.join(HERE, "count_signals.py")
+NAMES = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGALRM", "SIGCONT", "SIGWINCH",
+         "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGIO", "SIGABRT", "SIGXCPU"]
+REAL_TIME = str(int(signal.SIGRTMIN) + 5)
+
+
+class Counted(unittest.TestCase):
+    def setUp(self):
+        self.job = start(PYTHON, COUNTER, ",".join(NAMES + [REAL_TIME]))
+        self.assertEqual(self.job.stdout.readline(), "ready\n")
+
+    def tearDown(self):
+        os.killpg(self.job.pid, signal.SIGKILL)
+        self.job.wait()
+        self.job.stdout.close()
+
+    def heard(self):
+        """All that arrived until SIGUSR2, which is sent last, straight to the job."""
+        lines = []
+        time.sleep(0.1)  # a second copy would be on its way
+        os.kill(self.workload(), signal.SIGUSR2)
+        for line in self.job.stdout:
+            if line.strip() == "SIGUSR2":
+                return lines
+            lines.append(line.strip())
+        return lines
+
+    def workload(self):
+        from support import children
+        return children(keeper_of(self.job.pid))[0]
+
+    def test_to_the_front_alone(self):
+        for name in NAMES:
+            if name == "SIGUSR2":
+                continue
+            os.kill(self.job.pid, getattr(signal, name))
+            self.assertEqual(self.heard(), [name])
+
+    def test_to_the_group(self):
+        for name in NAMES:
+            if name == "SIGUSR2":
+                continue
+            os.killpg(self.job.pid, getattr(signal, name))
+            self.assertEqual(self.heard(), [name])
+
+    def test_both_ways_in_turn_many_times(self):
+        for turn in range(30):
+            (os.killpg if turn % 3 else os.kill)(self.job.pid, signal.SIGTERM)
+            self.assertEqual(self.heard(), ["SIGTERM"], turn)
+
+    def test_real_time_signals_arrive_too(self):
+        os.kill(self.job.pid, int(REAL_TIME))
+        self.assertEqual(len(self.heard()), 1)
+
+
+class Ending(unittest.TestCase):
+    def test_sigterm_ends_the_job_and_its_code_comes_back(self):
+        job = start("sleep", "600")
+        wait_until(lambda: keeper_of(job.pid), "a keeper")
+        job.terminate()
+        self.assertEqual(job.wait(60), 128 + signal.SIGTERM)
+        job.stdout.close()
+
+    def test_a_job_that_handles_sigterm_ends_as_it_likes(self):
+        job = start("sh", "-c", "trap 'exit 33' TERM; echo ready; while :; do sleep 0.05; done")
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        job.terminate()
+        self.assertEqual(job.wait(60), 33)
+        job.stdout.close()
+
+    def test_a_stopped_job_can_be_continued_from_either_side(self):
+        for stop, go in ((os.killpg, os.killpg), (os.killpg, os.kill)):
+            job = start("sh", "-c", "echo ready; read line; exit 4", stdin=subprocess.PIPE)
+            self.assertEqual(job.stdout.readline(), "ready\n")
+            stop(job.pid, signal.SIGSTOP)
+            from support import stat
+            wait_until(lambda: stat(job.pid)[0] == "T", "the front is stopped")
+            go(job.pid, signal.SIGCONT)
+            job.communicate("\n", timeout=60)
+            self.assertEqual(job.returncode, 4)
+
+    def test_the_front_stops_when_the_job_was_stopped_and_wakes_with_it(self):
+        from support import children, stat
+        job = start("sh", "-c", "echo ready; read line; exit 4", stdin=subprocess.PIPE)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        workload = children(keeper_of(job.pid))[0]
+        for _ in range(5):
+            os.kill(workload, signal.SIGSTOP)
+            wait_until(lambda: stat(job.pid)[0] == "T", "the front is stopped")
+            os.kill(workload, signal.SIGCONT)
+            wait_until(lambda: stat(job.pid)[0] != "T", "the front goes on")
+        job.communicate("\n", timeout=60)
+        self.assertEqual(job.returncode, 4)
+
+
+main()
