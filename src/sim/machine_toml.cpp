@@ -4,6 +4,7 @@
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/file.hpp"
@@ -11,7 +12,6 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "sim/machine_check.hpp"
-#include "sim/toml_text.hpp"
 
 namespace berth::sim {
 namespace {
@@ -272,12 +272,25 @@ Error not_toml(const std::string& origin, std::size_t line, std::string_view why
           "https://toml.io"};
 }
 
+/// toml++ 3.3 takes some characters beyond ASCII for impossible where a value or a key is expected,
+/// and does anything then. Where TOML allows them, in strings and comments, one is as good as
+/// another; so a copy with a question mark for each, which is an error everywhere else, is read
+/// first.
+toml::parse_result parse_toml(std::string_view document) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (document.substr(0, kByteOrderMark.size()) == kByteOrderMark)
+    document.remove_prefix(kByteOrderMark.size());
+  std::string ascii(document);
+  std::replace_if(
+      ascii.begin(), ascii.end(), [](char c) { return static_cast<signed char>(c) < 0; }, '?');
+  toml::parse_result parsed = toml::parse(ascii, std::string_view{});
+  return parsed ? toml::parse(document, std::string_view{}) : std::move(parsed);
+}
+
 }  // namespace
 
 Result<Machine> parse_machine(std::string_view document, const std::string& origin) {
-  if (const auto line = line_beyond_ascii(document))
-    return not_toml(origin, *line, tr("a character beyond ASCII outside of strings and comments"));
-  const toml::parse_result parsed = toml::parse(document, std::string_view{});
+  const toml::parse_result parsed = parse_toml(document);
   if (!parsed)
     return not_toml(origin, parsed.error().source().begin.line,
                     printable(parsed.error().description()));
