@@ -28,7 +28,9 @@ int receive_record(int fd, void* bytes, std::size_t size) {
   ssize_t n = 0;
   do {
     n = ::recv(fd, bytes, size, MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR);
+    // The other side left a record of ours unread when it closed: that is told first, and what it
+    // had sent before it closed is still there.
+  } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
   if (n == static_cast<ssize_t>(size)) return 1;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   return -1;

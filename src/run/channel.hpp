@@ -39,6 +39,11 @@ struct Order {
   std::int64_t value = 0;
 };
 
+/// The first record from the front.
+struct Greeting {
+  std::int32_t witness = -1;  // its pid; the front is ready to take signals
+};
+
 struct Channel {
   Descriptor front, keeper;
 };

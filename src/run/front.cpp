@@ -86,18 +86,19 @@ class Front {
     if (!channel || !signals_) return cannot_start(errno);
     // Should the keeper be killed, what it kept comes to us.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    Witness witness;
-    witness_ = &witness;
     start_ = Clock::now();
     const pid_t self = ::getpid();
     keeper_ = ::fork();
     if (keeper_ < 0) return cannot_start(errno);
     if (keeper_ == 0) {
       channel->front.reset();
-      keep(launch_, inherited_, self, witness.pid(), std::move(channel->keeper));
+      keep(launch_, inherited_, self, std::move(channel->keeper));
     }
+    Witness witness;
+    witness_ = &witness;
     channel_ = std::move(channel->front);
     channel->keeper.reset();
+    send(channel_.get(), Greeting{witness.pid()});
     close_inherited(inherited_);
     let_go_of_standard_streams(0, 1);
     while (!finished_ && !keeper_lost_) wait_and_act();

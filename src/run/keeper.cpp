@@ -4,6 +4,12 @@
 // leaves for its own session afterwards: being parent and subreaper does not depend on sessions.
 // Only then may the workload run, so that no signal that is meant for its group meets the keeper
 // there.
+//
+// A signal for the group may come at any moment of this. What came before the keeper was forked,
+// the front alone has got, and passes on. What came before the keeper left the group, the keeper
+// has got as well: the workload raises it for itself where it came too early for it, and what the
+// front says of it later is dropped. From then on the witness tells; so the keeper leaves only when
+// there is one.
 #include "run/keeper.hpp"
 
 #include <fcntl.h>
@@ -31,16 +37,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// What the front never tells of.
+constexpr std::uint64_t kNotPassedOn =
+    1ULL << (SIGCHLD - 1) | 1ULL << (SIGPIPE - 1) | 1ULL << (SIGCONT - 1);
+
 class Keeper {
  public:
-  Keeper(const Launch& launch, const Inherited& inherited, pid_t front, pid_t witness,
-         Descriptor channel)
+  Keeper(const Launch& launch, const Inherited& inherited, pid_t front, Descriptor channel)
       : launch_(launch),
         inherited_(inherited),
         front_(front),
         front_group_(::getpgrp()),
         front_handle_(open_process(front)),
-        witness_handle_(open_process(witness)),
         channel_(std::move(channel)) {}
 
   void run() {
@@ -51,9 +59,10 @@ class Keeper {
     ::sigemptyset(&child_signal);
     ::sigaddset(&child_signal, SIGCHLD);
     child_events_.reset(::signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!start()) return;
+    if (!start() || !greeted()) return;
     ::setsid();
-    [[maybe_unused]] const ssize_t told = ::write(go_.get(), "", 1);
+    early_ = pending_signals() & ~kNotPassedOn;
+    [[maybe_unused]] const ssize_t told = ::write(go_.get(), &early_, sizeof early_);
     go_.reset();
     ::prctl(PR_SET_NAME, "berth-keeper");
     let_go_of_standard_streams(0, 2);
@@ -88,6 +97,15 @@ class Keeper {
     send(channel_.get(), Event{Event::Kind::kNotStarted, 0, errno});
     send(channel_.get(), Event{Event::Kind::kFinished});
     return false;
+  }
+
+  bool greeted() {
+    Greeting greeting;
+    pollfd wait{channel_.get(), POLLIN, 0};
+    int got = 0;
+    while ((got = receive(channel_.get(), greeting)) == 0) ::poll(&wait, 1, -1);
+    if (got > 0) witness_handle_ = open_process(greeting.witness);
+    return got > 0;
   }
 
   void wait_and_act() {
@@ -135,7 +153,12 @@ class Keeper {
     }
   }
 
-  void pass_on(const Order& order) const {
+  void pass_on(const Order& order) {
+    const std::uint64_t bit = std::uint64_t{1} << (order.signal - 1);
+    if ((early_ & bit) != 0) {
+      early_ &= ~bit;
+      return;
+    }
     const pid_t group = ::getpgid(workload_);
     // What the whole group of the front got, a workload in it has got already.
     if (order.seen_by_group != 0 && group == front_group_) return;
@@ -239,16 +262,16 @@ class Keeper {
   Descriptor front_handle_, witness_handle_, channel_, child_events_, trouble_, go_;
   pid_t workload_ = -1;
   bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false;
-  int stops_told_ = 0;  // and not yet acknowledged
+  int stops_told_ = 0;       // and not yet acknowledged
+  std::uint64_t early_ = 0;  // bit N-1: the workload has signal N, of which the front will tell yet
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;
 };
 
 }  // namespace
 
-void keep(const Launch& launch, const Inherited& inherited, pid_t front, pid_t witness,
-          Descriptor channel) {
+void keep(const Launch& launch, const Inherited& inherited, pid_t front, Descriptor channel) {
   {
-    Keeper keeper(launch, inherited, front, witness, std::move(channel));
+    Keeper keeper(launch, inherited, front, std::move(channel));
     keeper.run();
   }
   ::_exit(0);

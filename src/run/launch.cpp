@@ -68,6 +68,15 @@ void block_signals(Inherited& inherited) {
   ::sigaction(SIGCHLD, &ordinary, &inherited.on_child);
 }
 
+std::uint64_t pending_signals() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  std::uint64_t bits = 0;
+  for (int signal = 1; signal <= 64; ++signal)
+    if (::sigismember(&pending, signal) == 1) bits |= std::uint64_t{1} << (signal - 1);
+  return bits;
+}
+
 void close_ours_on_exec(const Inherited& inherited) {
   unsigned first = 3;
   for (const int fd : inherited.descriptors) {

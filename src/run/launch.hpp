@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Inherited {
 [[nodiscard]] Inherited inherit();
 /// Blocks every signal that can be blocked; they are read from signalfd from now on.
 void block_signals(Inherited& inherited);
+/// Those that wait because they are blocked; bit N-1 is signal N.
+[[nodiscard]] std::uint64_t pending_signals();
 /// An exec from here passes on what was inherited and nothing of ours.
 void close_ours_on_exec(const Inherited& inherited);
 /// Closes what the caller had open besides 0, 1, 2: our copy would keep a pipe open that the job

@@ -36,12 +36,13 @@ struct Answer {
     const int got = receive(channel, answer.question);
     if (got < 0) break;
     if (got == 0) continue;
-    sigset_t pending;
-    ::sigpending(&pending);
+    answer.seen = pending_signals();
+    sigset_t taken;
+    ::sigemptyset(&taken);
     for (int signal = 1; signal <= 64; ++signal)
-      if (::sigismember(&pending, signal) == 1) answer.seen |= std::uint64_t{1} << (signal - 1);
+      if ((answer.seen >> (signal - 1) & 1) != 0) ::sigaddset(&taken, signal);
     const timespec now{};
-    while (::sigtimedwait(&pending, nullptr, &now) > 0) {
+    while (::sigtimedwait(&taken, nullptr, &now) > 0) {
     }
     if (!send(channel, answer)) break;
   }

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <string>
 
 namespace berth::run {
@@ -50,11 +52,14 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
   if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
-  char byte = 0;
+  std::uint64_t early = 0;
   ssize_t got = -1;
-  while ((got = ::read(go, &byte, 1)) < 0 && errno == EINTR) {
+  while ((got = ::read(go, &early, sizeof early)) < 0 && errno == EINTR) {
   }
-  if (got != 1) ::_exit(125);
+  if (got != static_cast<ssize_t>(sizeof early)) ::_exit(125);
+  early &= ~pending_signals();
+  for (int signal = 1; signal <= 64; ++signal)
+    if ((early >> (signal - 1) & 1) != 0) ::raise(signal);
   std::vector<char*> arguments = pointers(launch.command);
   std::vector<char*> environment = pointers(launch.environment);
   close_ours_on_exec(inherited);

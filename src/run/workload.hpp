@@ -17,7 +17,7 @@ struct StartTrouble {
   std::int32_t error = 0;  // errno
 };
 
-/// To be called in a fresh child of `keeper`. Waits for a byte from `go`: it must not run before
+/// To be called in a fresh child of `keeper`. Waits for the word from `go`: it must not run before
 /// the keeper has left its group, whose signals would hit the keeper as well. Reports to `trouble`
 /// (closed by a successful exec).
 [[noreturn]] void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper,

@@ -1,11 +1,12 @@
 """A signal to the front reaches the job once; one to the whole group reaches it once too."""
 import os
+import random
 import signal
 import subprocess
 import time
 import unittest
 
-from support import HERE, PYTHON, Terminal, keeper_of, main, start, wait_until
+from support import HERE, PATIENCE, PYTHON, Terminal, keeper_of, main, start, wait_until
 
 COUNTER = os.path.join(HERE, "count_signals.py")
 NAMES = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGALRM", "SIGCONT", "SIGWINCH",
@@ -100,6 +101,42 @@ class Ending(unittest.TestCase):
             wait_until(lambda: stat(job.pid)[0] != "T", "the front goes on")
         job.communicate("\n", timeout=60)
         self.assertEqual(job.returncode, 4)
+
+
+# It is started with the signal blocked, so it counts whatever reaches it, however early.
+COUNT_FROM_THE_START = r"""
+import signal, sys, time
+wanted = {signal.SIGRTMIN + 5}
+got = signal.sigtimedwait(wanted, 60)
+time.sleep(0.1)  # a second copy would be on its way
+sys.exit(40 + (got is not None) + (signal.sigtimedwait(wanted, 0) is not None))
+"""
+
+
+class AtAnyMomentOfTheStart(unittest.TestCase):
+    """The front, the keeper, the witness and the workload appear one after the other."""
+    times = 1000 if "BERTH_SOAK" in os.environ else 40
+
+    def moments(self):
+        return (turn % 20 * 0.001 + random.random() * 0.001 for turn in range(self.times))
+
+    def test_a_signal_arrives_once(self):
+        def blocked():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {int(REAL_TIME)})
+        for turn, moment in enumerate(self.moments()):
+            job = start(PYTHON, "-S", "-c", COUNT_FROM_THE_START, preexec_fn=blocked)
+            time.sleep(moment)
+            (os.killpg if turn % 4 else os.kill)(job.pid, int(REAL_TIME))
+            self.assertEqual(job.wait(PATIENCE), 41, f"sent after {moment * 1000:.2f} ms")
+            job.stdout.close()
+
+    def test_ctrl_c_ends_the_job(self):
+        for moment in self.moments():
+            job = start("sleep", "600", stderr=subprocess.PIPE)
+            time.sleep(moment)
+            os.killpg(job.pid, signal.SIGINT)
+            self.assertEqual(job.communicate(timeout=PATIENCE), ("", ""), f"sent after {moment * 1000:.2f} ms")
+            self.assertIn(job.returncode, (130, -signal.SIGINT))
 
 
 main()
