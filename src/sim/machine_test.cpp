@@ -146,7 +146,7 @@ TEST_CASE("characters beyond ASCII are for strings and comments, and are refused
   CHECK(sim::parse_machine(with("\"NVIDIA L4\"", "\"Größe \\\" 机器\""), "good.toml"));
   CHECK(sim::parse_machine(with("\"NVIDIA L4\"", "'''Größe '' '''"), "good.toml"));
   for (const char* line : {"slosl\xEF\xBB\xBEhe", "\xC3\xA9 = 1", "fans = \xE3\x80\x80 1",
-                           "x = \"\" \xC2\xA0", "x = 58'\xCF\xBD'"}) {
+                           "x = \"\" \xC2\xA0", "x = 58'\xCF\xBD'", "[?a]", "[\x01]"}) {
     const auto machine = sim::parse_machine(plus(line), "bad.toml");
     REQUIRE(!machine);
     CHECK(machine.error().id == "E0602");
