@@ -128,6 +128,19 @@ constexpr auto kSimExamples = std::to_array<Example>({
      "another tool, on a machine of your own"},
 });
 
+constexpr auto kDoctorOptions = std::to_array<Option>({
+    {"--static", nullptr, "read files only; ask no driver"},
+    {"--only", "ID,…", "only these rules", true},
+    {"--list", nullptr, "list the rules"},
+    {"--all", nullptr, "every finding in full"},
+    {"--from", "DIR", "a recorded machine instead of this one (docs/bundle.md)"},
+});
+constexpr auto kDoctorExamples = std::to_array<Example>({
+    {"berth doctor", "why the GPU can't be used, or is used badly"},
+    {"berth doctor --static --json", "for a program, without asking a driver"},
+    {"berth doctor --from ./bundle", "the same for a recorded machine"},
+});
+
 constexpr auto kVerbs = std::to_array<Verb>({
     {"", Group::kLook, "one screen: devices, users, problems, next steps", "", false,
      kOverviewOptions, kOverviewExamples, run_overview},
@@ -135,6 +148,8 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kLsOptions, kLsExamples, run_ls},
     {"ps", Group::kLook, "the processes on devices: whose, how much, where", "", false, kPsOptions,
      kPsExamples, run_ps},
+    {"doctor", Group::kLook, "say why a GPU can't be used, and how to mend it", "", false,
+     kDoctorOptions, kDoctorExamples, run_doctor},
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,

@@ -8,6 +8,7 @@ namespace berth::cli {
 Result<int> run_overview(const Context& context);
 Result<int> run_ls(const Context& context);
 Result<int> run_ps(const Context& context);
+Result<int> run_doctor(const Context& context);
 Result<int> run_env(const Context& context);
 Result<int> run_help(const Context& context);
 Result<int> run_run(const Context& context);

@@ -3,6 +3,7 @@
 
 #include "model/device.hpp"
 #include "model/device_use.hpp"
+#include "model/diagnosis.hpp"
 #include "model/run.hpp"
 
 namespace berth::model {
@@ -147,6 +148,54 @@ bool use_unknown(const Device& device) {
   };
   return device.managed && device.health == Health::kNotChecked &&
          refused(device.readings.memory_used_bytes) && refused(device.readings.utilization_percent);
+}
+
+std::string_view name(Layer layer) {
+  switch (layer) {
+    case Layer::kHardware:
+      return "hardware";
+    case Layer::kDriver:
+      return "driver";
+    case Layer::kContainer:
+      return "container";
+    case Layer::kEnvironment:
+      return "environment";
+    case Layer::kLibraries:
+      return "libraries";
+    case Layer::kFramework:
+      return "framework";
+    case Layer::kRuntime:
+      return "runtime";
+    case Layer::kSource:
+      return "source";
+  }
+  return "runtime";
+}
+
+std::string_view name(Severity severity) {
+  switch (severity) {
+    case Severity::kInfo:
+      return "info";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kError:
+      return "error";
+    case Severity::kFatal:
+      return "fatal";
+  }
+  return "info";
+}
+
+std::string_view name(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::kLow:
+      return "low";
+    case Confidence::kMedium:
+      return "medium";
+    case Confidence::kHigh:
+      return "high";
+  }
+  return "low";
 }
 
 }  // namespace berth::model

@@ -1,0 +1,96 @@
+// `berth doctor`: collect facts, run the rules, show what they found.
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/spelling.hpp"
+#include "base/text.hpp"
+#include "cli/verbs.hpp"
+#include "doctor/collect.hpp"
+#include "doctor/diagnose.hpp"
+#include "output/diagnosis.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::cli {
+namespace {
+
+using doctor::Rule;
+
+Error no_such_rule(const std::string& id, const std::vector<Rule>& rules) {
+  std::vector<std::string> known;
+  for (const Rule& rule : rules) known.emplace_back(rule.id);
+  const std::string near = nearest(id, known);
+  return {ErrorCode::kInvalidArgument, "E0803", text("the doctor has no rule {}", printable(id)),
+          (near.empty() ? "" : text("did you mean {}?", near) + "   ") + "berth doctor --list"};
+}
+
+/// The ids in "HW01,DRV05", in capitals; fails where one is none.
+Result<std::vector<std::string>> chosen(const Context& context) {
+  const auto rules = doctor::all_rules();
+  std::vector<std::string> ids;
+  for (const std::string& list : context.arguments.values("--only")) {
+    for (const std::string_view word : split(list, ',')) {
+      std::string id(trim(word));
+      std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) {
+        return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+      });
+      if (std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) { return id == rule.id; }))
+        return no_such_rule(id, rules);
+      ids.push_back(std::move(id));
+    }
+  }
+  return ids;
+}
+
+void list_rules(const Context& context) {
+  if (!context.json) {
+    for (const Rule& rule : doctor::all_rules())
+      context.out(fmt::format("{:<7}{}\n", rule.id, tr(rule.about)));
+    return;
+  }
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.key("rules");
+  json.open('[');
+  for (const Rule& rule : doctor::all_rules()) {
+    json.open('{');
+    json.field("id", rule.id);
+    json.field("layer", model::name(rule.layer));
+    json.field("severity", model::name(rule.severity));
+    json.field("proven", rule.proven);
+    json.field("about", tr(rule.about));
+    json.close('}');
+  }
+  json.close(']');
+  json.close('}');
+  context.out(json.finish());
+}
+
+Result<doctor::Sources> sources_of(const Context& context) {
+  if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
+  return doctor::this_machine(context.arguments.has("--static") ? doctor::Depth::kStatic
+                                                                : doctor::Depth::kLive);
+}
+
+}  // namespace
+
+Result<int> run_doctor(const Context& context) {
+  if (context.arguments.has("--list")) {
+    list_rules(context);
+    return 0;
+  }
+  const auto only = chosen(context);
+  if (!only) return only.error();
+  const auto sources = sources_of(context);
+  if (!sources) return sources.error();
+  const auto diagnosis = doctor::diagnose(doctor::collect(*sources), {}, *only);
+  context.out(context.json ? output::diagnosis_json(diagnosis)
+                           : output::diagnosis_text(diagnosis, context.out_terminal,
+                                                    context.arguments.has("--all")));
+  const bool wrong = std::any_of(
+      diagnosis.findings.begin(), diagnosis.findings.end(),
+      [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
+  return wrong ? 1 : 0;
+}
+
+}  // namespace berth::cli

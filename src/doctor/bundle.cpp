@@ -1,0 +1,147 @@
+#include "doctor/bundle.hpp"
+
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using nlohmann::json;
+
+struct NamedError {
+  std::string_view name;
+  int number;
+};
+constexpr auto kErrors = std::to_array<NamedError>({
+    {"EPERM", EPERM},
+    {"ENOENT", ENOENT},
+    {"EIO", EIO},
+    {"ENXIO", ENXIO},
+    {"EACCES", EACCES},
+    {"EBUSY", EBUSY},
+    {"ENODEV", ENODEV},
+    {"EINVAL", EINVAL},
+    {"EROFS", EROFS},
+    {"ELOOP", ELOOP},
+    {"ENOSYS", ENOSYS},
+    {"ENOTCONN", ENOTCONN},
+});
+struct NamedType {
+  std::string_view name;
+  NodeType type;
+};
+constexpr auto kTypes = std::to_array<NamedType>({
+    {"char", NodeType::kCharacter},
+    {"block", NodeType::kBlock},
+    {"fifo", NodeType::kFifo},
+    {"socket", NodeType::kSocket},
+    {"file", NodeType::kFile},
+});
+
+/// Reads one row; remembers the first thing that is wrong with it.
+class Row {
+ public:
+  explicit Row(const json& object) : object_(object) {}
+
+  std::string word(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return "";
+    if (!found->is_string()) return bad(key), "";
+    return found->get<std::string>();
+  }
+  unsigned number(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return 0;
+    if (!found->is_number_unsigned() || found->get<std::uint64_t>() > 0xffffffffU)
+      return bad(key), 0;
+    return found->get<unsigned>();
+  }
+  template <typename Table>
+  auto one_of(const char* key, const Table& table) -> decltype(&table[0]) {
+    const std::string given = word(key);
+    if (given.empty()) return nullptr;
+    for (const auto& row : table)
+      if (row.name == given) return &row;
+    bad(key);
+    return nullptr;
+  }
+  void bad(std::string_view key) {
+    if (bad_.empty()) bad_ = key;
+  }
+  [[nodiscard]] const std::string& first_bad() const { return bad_; }
+
+ private:
+  const json& object_;
+  std::string bad_;
+};
+
+Tree::Special special_of(Row& row) {
+  Tree::Special special;
+  const auto* type = row.one_of("type", kTypes);
+  const auto* error = row.one_of("open", kErrors);
+  if (type == nullptr) {
+    if (error == nullptr) row.bad("open");
+    special.error = error == nullptr ? 0 : error->number;
+    return special;
+  }
+  Node node;
+  node.type = type->type;
+  const std::string mode = row.word("mode");
+  for (const char digit : mode) {
+    if (digit < '0' || digit > '7') row.bad("mode");
+    node.mode = (node.mode << 3 | static_cast<mode_t>(digit - '0')) & 07777;
+  }
+  node.uid = row.number("uid");
+  node.gid = row.number("gid");
+  node.major = row.number("major");
+  node.minor = row.number("minor");
+  node.open_error = error == nullptr ? 0 : error->number;
+  special.node = node;
+  return special;
+}
+
+Error malformed(const std::string& file, std::size_t line, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, "E0802",
+          text("{}:{}: cannot read this line of the bundle: {}", file, line, what),
+          "berth help doctor"};
+}
+
+Status read_specials(const std::string& file, Tree& tree) {
+  int problem = 0;
+  const auto rows = slurp(file, 1 << 22, &problem);
+  if (!rows && problem == ENOENT) return Done{};
+  if (!rows) return malformed(file, 1, ::strerrordesc_np(problem));
+  std::size_t number = 0;
+  for (const std::string_view line : split(*rows, '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    const json object = json::parse(line, nullptr, false);
+    if (!object.is_object()) return malformed(file, number, std::string(tr("no JSON object")));
+    Row row(object);
+    std::string path = row.word("path");
+    if (!path.starts_with('/')) row.bad("path");
+    Tree::Special special = special_of(row);
+    if (!row.first_bad().empty()) return malformed(file, number, row.first_bad());
+    tree.add_special(std::move(path), special);
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Tree> bundle_tree(const std::string& folder) {
+  Tree tree(folder + "/root");
+  if (!tree.exists("/")) {
+    return Error{ErrorCode::kNotFound, "E0801",
+                 text("there is no bundle in {}: it has no folder root", printable(folder)),
+                 "berth help doctor"};
+  }
+  if (auto read = read_specials(folder + "/nodes.jsonl", tree); !read) return read.error();
+  return tree;
+}
+
+}  // namespace berth::doctor

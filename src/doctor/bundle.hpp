@@ -1,0 +1,16 @@
+// A bundle: a machine recorded in a folder, for replay on any other (docs/bundle.md has the
+// format).
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "doctor/tree.hpp"
+
+namespace berth::doctor {
+
+/// The recorded machine's files: DIR/root with DIR/nodes.jsonl over them. Fails with kNotFound
+/// (E0801: no bundle there) or kInvalidArgument (E0802: a file of it is malformed, with its line).
+[[nodiscard]] Result<Tree> bundle_tree(const std::string& folder);
+
+}  // namespace berth::doctor

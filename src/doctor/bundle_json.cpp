@@ -1,0 +1,235 @@
+#include "doctor/bundle_json.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using nlohmann::json;
+
+// One list of keys serves reading, writing and "nobody asked".
+template <typename Gpu, typename Visit>
+void each_fact_of_gpu(Gpu& gpu, Visit&& visit) {
+  visit("error", gpu.error);
+  visit("name", gpu.name);
+  visit("uuid", gpu.uuid);
+  visit("compute_capability", gpu.compute_capability);
+  visit("memory_total_bytes", gpu.memory_total_bytes);
+  visit("memory_used_bytes", gpu.memory_used_bytes);
+  visit("processes_memory_bytes", gpu.processes_memory_bytes);
+  visit("utilization_percent", gpu.utilization_percent);
+  visit("compute_mode", gpu.compute_mode);
+  visit("persistence", gpu.persistence);
+  visit("mig_enabled", gpu.mig_enabled);
+  visit("mig_pending", gpu.mig_pending);
+  visit("mig_instances", gpu.mig_instances);
+  visit("throttle", gpu.throttle);
+  visit("ecc_uncorrected", gpu.ecc_uncorrected);
+  visit("remap_pending", gpu.remap_pending);
+  visit("remap_failed", gpu.remap_failed);
+  visit("retired_pages_pending", gpu.retired_pages_pending);
+  visit("power_limit_milliwatts", gpu.power_limit_milliwatts);
+  visit("power_limit_default_milliwatts", gpu.power_limit_default_milliwatts);
+  visit("clock_graphics_locked_mhz", gpu.clock_graphics_locked_mhz);
+  visit("clock_graphics_max_mhz", gpu.clock_graphics_max_mhz);
+  visit("bar1_bytes", gpu.bar1_bytes);
+  visit("display_active", gpu.display_active);
+  visit("vgpu_licence", gpu.vgpu_licence);
+  visit("fabric_state", gpu.fabric_state);
+  visit("cc_ready", gpu.cc_ready);
+}
+
+template <typename Answers, typename Visit>
+void each_fact(Answers& answers, Visit&& visit) {
+  visit("nvml_init", answers.nvml_init);
+  visit("nvml_message", answers.nvml_message);
+  visit("driver_version", answers.driver_version);
+  visit("cuda_version", answers.cuda_version);
+  visit("cuda_init", answers.cuda_init);
+  visit("peer_pairs_unsupported", answers.peer_pairs_unsupported);
+}
+
+template <typename Process, typename Visit>
+void each_fact_of_process(Process& process, Visit&& visit) {
+  visit("cpus", process.cpus);
+  visit("quota_cores", process.quota_cores);
+  visit("memlock_limit_bytes", process.memlock_limit_bytes);
+  visit("stack_limit_bytes", process.stack_limit_bytes);
+  visit("open_files_limit", process.open_files_limit);
+  visit("processes_limit", process.processes_limit);
+  visit("cgroup_processes_limit", process.cgroup_processes_limit);
+  visit("shm_total_bytes", process.shm_total_bytes);
+  visit("shm_used_bytes", process.shm_used_bytes);
+}
+
+bool fits(const json& value, const std::string&) {
+  return value.is_string();
+}
+bool fits(const json& value, bool) {
+  return value.is_boolean();
+}
+bool fits(const json& value, int) {
+  return value.is_number_integer() && value >= -0x7fffffff && value <= 0x7fffffff;
+}
+bool fits(const json& value, std::uint64_t) {
+  return value.is_number_unsigned();
+}
+bool fits(const json& value, double) {
+  return value.is_number();
+}
+bool fits(const json& value, const std::vector<int>&) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const json& one) { return fits(one, 0); });
+}
+bool fits(const json& value, const std::vector<std::string>&) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_string(); });
+}
+
+/// Fills facts from an object; remembers the first key whose value is of another type.
+struct Filler {
+  const json& object;
+  std::string bad;
+
+  template <typename T>
+  void operator()(const char* key, Fact<T>& fact) {
+    const auto found = object.find(key);
+    if (found == object.end()) {
+      fact = Unreadable{key, 0};
+    } else if (found->is_null()) {
+      fact = {};
+    } else if (fits(*found, T())) {
+      fact = found->template get<T>();
+    } else if (bad.empty()) {
+      bad = key;
+    }
+  }
+};
+
+struct Writer {
+  json& object;
+
+  template <typename T>
+  void operator()(const char* key, const Fact<T>& fact) const {
+    if (fact) object[key] = *fact;
+    if (fact.is_absent()) object[key] = nullptr;
+  }
+};
+
+std::string fill_gpus(const json& object, DriverAnswers& answers) {
+  const auto found = object.find("gpus");
+  if (found == object.end()) {
+    answers.gpus = Unreadable{"gpus", 0};
+    return "";
+  }
+  if (!found->is_array()) return "gpus";
+  std::vector<GpuAnswer> gpus;
+  for (const json& row : *found) {
+    if (!row.is_object()) return "gpus";
+    Filler filler{row, ""};
+    GpuAnswer& gpu = gpus.emplace_back();
+    each_fact_of_gpu(gpu, filler);
+    if (const auto address = row.find("pci_address"); address != row.end()) {
+      if (!address->is_string()) return "pci_address";
+      gpu.pci_address = address->get<std::string>();
+    }
+    if (!filler.bad.empty()) return filler.bad;
+  }
+  answers.gpus = std::move(gpus);
+  return "";
+}
+
+Error malformed(const std::string& origin, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, "E0802",
+          text("{}: cannot read this file of the bundle: {}", origin, what), "berth help doctor"};
+}
+
+std::optional<std::uint32_t> id_of(const json& value) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > 0xffffffffU) return std::nullopt;
+  return value.get<std::uint32_t>();
+}
+
+/// {"uid":1000,"gid":1000,"groups":[44]}; false where it is something else.
+bool fill_identity(const json& object, Fact<Identity>& fact) {
+  fact = Unreadable{"uid", 0};
+  if (!object.contains("uid")) return true;
+  Identity identity;
+  const auto uid = id_of(object["uid"]);
+  const auto gid = id_of(object.value("gid", json(0)));
+  const json groups = object.value("groups", json::array());
+  if (!uid || !gid || !groups.is_array()) return false;
+  identity.uid = *uid;
+  identity.gid = *gid;
+  for (const json& one : groups) {
+    const auto group = id_of(one);
+    if (!group) return false;
+    identity.groups.push_back(*group);
+  }
+  fact = std::move(identity);
+  return true;
+}
+
+}  // namespace
+
+DriverAnswers driver_not_asked() {
+  return *driver_from_json("{}", "");
+}
+
+GpuAnswer gpu_not_asked() {
+  const json nothing = json::object();
+  GpuAnswer gpu;
+  each_fact_of_gpu(gpu, Filler{nothing, ""});
+  return gpu;
+}
+
+Result<DriverAnswers> driver_from_json(std::string_view document, const std::string& origin) {
+  const json object = json::parse(document, nullptr, false);
+  if (!object.is_object()) return malformed(origin, std::string(tr("no JSON object")));
+  DriverAnswers answers;
+  Filler filler{object, ""};
+  each_fact(answers, filler);
+  if (filler.bad.empty()) filler.bad = fill_gpus(object, answers);
+  if (!filler.bad.empty()) return malformed(origin, filler.bad);
+  return answers;
+}
+
+Result<ProcessFacts> process_from_json(std::string_view document, const std::string& origin) {
+  const json object = json::parse(document, nullptr, false);
+  if (!object.is_object()) return malformed(origin, std::string(tr("no JSON object")));
+  ProcessFacts facts;
+  Filler filler{object, ""};
+  each_fact_of_process(facts, filler);
+  if (filler.bad.empty() && !fill_identity(object, facts.identity)) filler.bad = "uid, gid, groups";
+  if (!filler.bad.empty()) return malformed(origin, filler.bad);
+  facts.environment = Unreadable{"environment", 0};
+  return facts;
+}
+
+std::string process_to_json(const ProcessFacts& facts) {
+  json object = json::object();
+  if (facts.identity)
+    object = {{"uid", facts.identity->uid},
+              {"gid", facts.identity->gid},
+              {"groups", facts.identity->groups}};
+  each_fact_of_process(facts, Writer{object});
+  return object.dump(1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+std::string driver_to_json(const DriverAnswers& answers) {
+  json object = json::object();
+  each_fact(answers, Writer{object});
+  if (answers.gpus) {
+    json& rows = object["gpus"] = json::array();
+    for (const GpuAnswer& gpu : *answers.gpus) {
+      json row{{"pci_address", gpu.pci_address}};
+      each_fact_of_gpu(gpu, Writer{row});
+      rows.push_back(std::move(row));
+    }
+  }
+  return object.dump(1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace berth::doctor

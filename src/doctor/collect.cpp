@@ -1,0 +1,63 @@
+#include "doctor/collect.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/bundle.hpp"
+#include "doctor/bundle_json.hpp"
+#include "doctor/read/kernel_log.hpp"
+#include "doctor/read/live.hpp"
+#include "doctor/read/process.hpp"
+#include "inventory/observe.hpp"
+
+namespace berth::doctor {
+
+Sources this_machine(Depth depth) {
+  Sources sources;
+  // A simulated machine has a bus and a driver of its own, and no kernel.
+  const inventory::Sources seen = inventory::Sources::from_environment();
+  if (seen.simulated) {
+    if (seen.roots.sys != "/sys") sources.tree.mount("/sys", seen.roots.sys);
+    sources.kernel_log = Unreadable{std::string(tr("the simulated machine has no kernel log")), 0};
+  } else {
+    sources.kernel_log = read_kernel_log();
+  }
+  sources.driver = depth == Depth::kLive ? ask_driver() : driver_not_asked();
+  sources.process = own_process();
+  return sources;
+}
+
+Result<Sources> from_bundle(const std::string& folder) {
+  auto tree = bundle_tree(folder);
+  if (!tree) return std::move(tree).error();
+  Sources sources;
+  sources.tree = *std::move(tree);
+  const auto part = [&](const char* name, std::size_t limit) -> Fact<std::string> {
+    int problem = 0;
+    if (auto text = slurp(folder + "/" + name, limit, &problem)) return std::move(*text);
+    return Unreadable{name, problem == ENOENT ? 0 : problem};
+  };
+  sources.kernel_log = part("kernel.log", 4 << 20);
+  auto driver = driver_from_json(part("driver.json", 1 << 20).value_or("{}"), "driver.json");
+  if (!driver) return std::move(driver).error();
+  sources.driver = *std::move(driver);
+  auto process = process_from_json(part("process.json", 1 << 20).value_or("{}"), "process.json");
+  if (!process) return std::move(process).error();
+  sources.process = *std::move(process);
+  sources.process.environment = part("environment", 1 << 20).map([](const std::string& text) {
+    return environment_from(text);
+  });
+  return sources;
+}
+
+Facts collect(const Sources& sources) {
+  Facts facts;
+  facts.machine = collect_machine(sources.tree);
+  facts.driver = sources.driver;
+  facts.process = sources.process;
+  return facts;
+}
+
+}  // namespace berth::doctor

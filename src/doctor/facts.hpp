@@ -1,0 +1,17 @@
+// Facts: all that the doctor knows of a machine and a target. Collected once, at the edge; plain
+// values from then on. Paths are the target's, whatever tree they were read from.
+#pragma once
+
+#include "doctor/facts/driver_answers.hpp"
+#include "doctor/facts/machine.hpp"
+#include "doctor/facts/process.hpp"
+
+namespace berth::doctor {
+
+struct Facts {
+  MachineFacts machine;
+  DriverAnswers driver;
+  ProcessFacts process;
+};
+
+}  // namespace berth::doctor

@@ -1,0 +1,27 @@
+#include "doctor/rule.hpp"
+
+#include <algorithm>
+
+namespace berth::doctor {
+
+Finding& Examination::found(std::string title) {
+  Finding& finding = findings_.emplace_back();
+  finding.severity = severity_;
+  finding.title = std::move(title);
+  return finding;
+}
+
+void Examination::note_unreadable(const Unreadable& why) {
+  const bool known = std::any_of(unread_.begin(), unread_.end(), [&](const Unreadable& other) {
+    return other.where == why.where && other.error_number == why.error_number;
+  });
+  if (!known) unread_.push_back(why);
+}
+
+std::vector<Rule> all_rules() {
+  std::vector<Rule> all;
+  for (const auto group : {hardware_rules()}) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,74 @@
+// A rule: one thing that can be wrong, as a pure function over facts. It looks through an
+// Examination, which remembers what could not be read: a rule that finds nothing is "checked" only
+// if it could see all that it asked for.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doctor/facts.hpp"
+#include "doctor/knowledge.hpp"
+#include "model/diagnosis.hpp"
+
+namespace berth::doctor {
+
+using model::Confidence;
+using model::Finding;
+using model::Layer;
+using model::Severity;
+
+class Examination {
+ public:
+  Examination(const Facts& given, const Knowledge& known, Severity usual)
+      : facts(given), knowledge(known), severity_(usual) {}
+
+  const Facts& facts;
+  const Knowledge& knowledge;
+
+  /// The value; nullptr where it is absent or unreadable. The second is remembered.
+  template <typename T>
+  const T* see(const Fact<T>& fact) {
+    if (fact.is_unreadable()) note_unreadable(fact.why());
+    return fact.has_value() ? &*fact : nullptr;
+  }
+  /// Whether it is known not to be there.
+  template <typename T>
+  bool missing(const Fact<T>& fact) {
+    if (fact.is_unreadable()) note_unreadable(fact.why());
+    return fact.is_absent();
+  }
+
+  /// A finding of this rule, of the severity in its row, which may be changed. May be called more
+  /// than once (once a GPU, say).
+  Finding& found(std::string title);
+
+  [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
+  [[nodiscard]] const std::vector<Unreadable>& unread() const { return unread_; }
+
+ private:
+  void note_unreadable(const Unreadable& why);
+
+  Severity severity_;
+  std::vector<Finding> findings_;
+  std::vector<Unreadable> unread_;
+};
+
+struct Rule {
+  const char* id;  // "HW02", as in docs/doctor.md
+  Layer layer;
+  Severity severity;
+  /// A public case has shown it right (data/failures.jsonl); else its confidence is low.
+  bool proven;
+  const char* about;  // msgid: what it looks for, one line (--list)
+  /// Ids that this one makes secondary, blank separated; "FW*" is all that begin so.
+  const char* explains;
+  void (*look)(Examination&);
+};
+
+/// Every rule, ground up.
+[[nodiscard]] std::vector<Rule> all_rules();
+std::span<const Rule> hardware_rules();
+
+}  // namespace berth::doctor

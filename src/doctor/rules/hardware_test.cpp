@@ -1,0 +1,40 @@
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+PciFunction nvidia_gpu(Fact<std::string> driver) {
+  return {"0000:01:00.0", 0x10de, 0x2684, 0x030000, std::move(driver)};
+}
+
+std::string first(const Facts& facts) {
+  const auto found = diagnose_with(hardware_rules(), facts, {}).findings;
+  return found.empty() ? "" : found.front().id;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU with its driver is nothing to speak of") {
+  Facts facts;
+  facts.machine.pci = std::vector{nvidia_gpu(std::string("nvidia"))};
+  CHECK(first(facts).empty());
+}
+
+TEST_CASE("a GPU that no driver, or another one, has bound is named") {
+  Facts facts;
+  facts.machine.pci = std::vector{nvidia_gpu({})};
+  CHECK(first(facts) == "HW02");
+  facts.machine.pci = std::vector{nvidia_gpu(std::string("nouveau"))};
+  CHECK(first(facts) == "HW03");
+}
+
+TEST_CASE("a bus that cannot be read has no GPU missing") {
+  Facts facts;
+  facts.machine.pci = Unreadable{"/sys/bus/pci/devices", 13};
+  const auto diagnosis = diagnose_with(hardware_rules(), facts, {});
+  CHECK(diagnosis.findings.empty());
+  CHECK(diagnosis.not_checked.size() == 3);
+}

@@ -1,0 +1,214 @@
+#include "doctor/tree.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// ENOTDIR and ELOOP are absence too: nothing can be found under that name.
+bool is_absence(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
+template <typename T>
+Fact<T> failed(const std::string& path, int error) {
+  if (is_absence(error)) return {};
+  return Unreadable{path, error};
+}
+
+NodeType type_of(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return NodeType::kFolder;
+    case S_IFLNK:
+      return NodeType::kLink;
+    case S_IFCHR:
+      return NodeType::kCharacter;
+    case S_IFBLK:
+      return NodeType::kBlock;
+    case S_IFIFO:
+      return NodeType::kFifo;
+    case S_IFSOCK:
+      return NodeType::kSocket;
+    default:
+      return NodeType::kFile;
+  }
+}
+
+Descriptor open_inside(int folder, const std::string& path, int flags) {
+  open_how how = {};
+  how.flags = static_cast<unsigned>(flags);
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return Descriptor(
+      static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how)));
+}
+
+}  // namespace
+
+Tree::Tree(const std::string& root)
+    : root_(root), folder_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+
+void Tree::mount(const std::string& path, const std::string& folder) {
+  mounts_.push_back(
+      {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
+}
+
+const Tree::Special* Tree::special(const std::string& path) const {
+  const auto found = specials_.find(path);
+  return found == specials_.end() ? nullptr : &found->second;
+}
+
+Descriptor Tree::open(const std::string& path, int flags, int& error) const {
+  const Special* special = this->special(path);
+  if (special != nullptr && special->error != 0) {
+    error = special->error;
+    return {};
+  }
+  flags |= O_CLOEXEC;
+  // Never wait: for the writer of a FIFO, or for a carrier. (openat2 takes neither with O_PATH.)
+  if ((flags & O_PATH) == 0) flags |= O_NONBLOCK | O_NOCTTY;
+  Descriptor fd;
+  const auto mount = std::find_if(mounts_.begin(), mounts_.end(),
+                                  [&](const Mount& one) { return path.starts_with(one.path); });
+  if (mount != mounts_.end())
+    fd = open_inside(mount->folder.get(), path.substr(mount->path.size()), flags);
+  else if (is_this_machine())
+    fd.reset(::open(path.c_str(), flags));
+  else
+    fd = open_inside(folder_.get(), path, flags);
+  error = fd ? 0 : errno;
+  return fd;
+}
+
+Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bool from_end) const {
+  int error = 0;
+  const Descriptor fd = open(path, O_RDONLY, error);
+  if (!fd) return failed<std::string>(path, error);
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return Unreadable{path, errno};
+  if (!S_ISREG(about.st_mode)) return Unreadable{path, S_ISDIR(about.st_mode) ? EISDIR : EINVAL};
+  if (from_end && about.st_size > static_cast<off_t>(limit))
+    ::lseek(fd.get(), about.st_size - static_cast<off_t>(limit), SEEK_SET);
+  std::string text;
+  std::array<char, 1 << 14> part;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+  while (text.size() < limit) {
+    const ssize_t n = ::read(fd.get(), part.data(), std::min(part.size(), limit - text.size()));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Unreadable{path, errno};
+    if (n == 0) break;
+    text.append(part.data(), static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+Fact<std::string> Tree::read(const std::string& path, std::size_t limit) const {
+  return read_from(path, limit, false);
+}
+
+Fact<std::string> Tree::read_end(const std::string& path, std::size_t limit) const {
+  return read_from(path, limit, true);
+}
+
+Fact<std::string> Tree::line(const std::string& path) const {
+  return read(path, 1 << 14).map([](const std::string& text) {
+    return std::string(trim(std::string_view(text).substr(0, text.find('\n'))));
+  });
+}
+
+Fact<std::vector<std::string>> Tree::list(const std::string& path, std::size_t most) const {
+  int error = 0;
+  std::vector<std::string> names;
+  const std::string below = path.ends_with('/') ? path : path + "/";
+  for (auto row = specials_.lower_bound(below); row != specials_.end(); ++row) {
+    if (!row->first.starts_with(below)) break;
+    if (row->second.node && row->first.find('/', below.size()) == std::string::npos)
+      names.push_back(row->first.substr(below.size()));
+  }
+  Descriptor fd = open(path, O_RDONLY | O_DIRECTORY, error);
+  DIR* stream = fd ? ::fdopendir(fd.get()) : nullptr;
+  if (stream == nullptr) {
+    if (!names.empty()) return names;
+    return failed<std::vector<std::string>>(path, fd ? errno : error);
+  }
+  static_cast<void>(fd.release());
+  while (const dirent* entry = ::readdir(stream)) {  // NOLINT(concurrency-mt-unsafe): its own
+    const std::string_view name(entry->d_name);
+    if (name == "." || name == "..") continue;
+    if (names.size() >= most) break;
+    names.emplace_back(name);
+  }
+  ::closedir(stream);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+Fact<std::string> Tree::link(const std::string& path) const {
+  int error = 0;
+  const Descriptor fd = open(path, O_PATH | O_NOFOLLOW, error);
+  if (!fd) return failed<std::string>(path, error);
+  std::string target(PATH_MAX, '\0');
+  const ssize_t n = ::readlinkat(fd.get(), "", target.data(), target.size());
+  if (n < 0)
+    return errno == EINVAL || errno == ENOENT ? Fact<std::string>() : Unreadable{path, errno};
+  target.resize(static_cast<std::size_t>(n));
+  return target;
+}
+
+Fact<std::string> Tree::resolve(const std::string& path) const {
+  int error = 0;
+  const Descriptor fd = open(path, O_PATH, error);
+  if (!fd) return failed<std::string>(path, error);
+  const auto name_of = [](int number) -> std::string {
+    std::string name(PATH_MAX, '\0');
+    const std::string link = "/proc/self/fd/" + std::to_string(number);
+    const ssize_t n = ::readlink(link.c_str(), name.data(), name.size());
+    name.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+    return name;
+  };
+  std::string name = name_of(fd.get());
+  if (name.empty()) return Unreadable{path, ENOSYS};
+  const std::string root = name_of(folder_.get());
+  if (root.size() > 1 && name.starts_with(root)) name.erase(0, root.size());
+  return name.empty() ? std::string("/") : name;
+}
+
+Fact<Node> Tree::node(const std::string& path, bool try_open) const {
+  if (const Special* row = special(path); row != nullptr && row->node) return *row->node;
+  int error = 0;
+  const Descriptor fd = open(path, O_PATH, error);
+  if (!fd) return failed<Node>(path, error);
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return Unreadable{path, errno};
+  Node node;
+  node.type = type_of(about.st_mode);
+  node.mode = about.st_mode & 07777;
+  node.uid = about.st_uid;
+  node.gid = about.st_gid;
+  node.size = static_cast<std::uint64_t>(about.st_size);
+  node.modified = about.st_mtime;
+  if (node.type == NodeType::kCharacter || node.type == NodeType::kBlock) {
+    node.major = gnu_dev_major(about.st_rdev);
+    node.minor = gnu_dev_minor(about.st_rdev);
+    if (try_open) {
+      static_cast<void>(open(path, O_RDWR, error));
+      node.open_error = error;
+    }
+  }
+  return node;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,79 @@
+#include "doctor/tree.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+using berth::system::TemporaryTree;
+
+TEST_CASE("an absolute link stays inside the tree") {
+  const TemporaryTree folder;
+  folder.put("usr/lib/libcuda.so.570.1", "inside");
+  folder.link("usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.570.1");
+  folder.link("etc/out", "../../../../etc/passwd");
+  const Tree tree(folder.path);
+  CHECK(*tree.read("/usr/lib/libcuda.so.1") == "inside");
+  CHECK(*tree.link("/usr/lib/libcuda.so.1") == "/usr/lib/libcuda.so.570.1");
+  CHECK(*tree.resolve("/usr/lib/libcuda.so.1") == "/usr/lib/libcuda.so.570.1");
+  CHECK(tree.read("/etc/out").is_absent());
+}
+
+TEST_CASE("what is not there is absent, what cannot be read is not") {
+  const TemporaryTree folder;
+  folder.put("a/file", " first \nsecond");
+  folder.link("a/loop", "loop");
+  REQUIRE(::mkfifo((folder.path + "/a/fifo").c_str(), 0600) == 0);
+  Tree tree(folder.path);
+  CHECK(*tree.line("/a/file") == "first");
+  CHECK(*tree.read_end("/a/file", 6) == "second");
+  CHECK(tree.read("/a/none").is_absent());
+  CHECK(tree.read("/a/file/below").is_absent());
+  CHECK(tree.read("/a/loop").is_absent());
+  CHECK(tree.read("/a/fifo").why().error_number == EINVAL);
+  CHECK(tree.read("/a").why().error_number == EISDIR);
+  CHECK(tree.link("/a/file").is_absent());
+
+  tree.add_special("/a/file", {std::nullopt, EACCES});
+  CHECK(tree.read("/a/file").why().error_number == EACCES);
+  CHECK(tree.read("/a/file").why().where == "/a/file");
+  CHECK(tree.node("/a/file").is_unreadable());
+}
+
+TEST_CASE("a node of the side table is a device, in its folder and by itself") {
+  const TemporaryTree folder;
+  folder.put("dev/null", "");
+  Tree tree(folder.path);
+  Node node;
+  node.type = NodeType::kCharacter;
+  node.mode = 0660;
+  node.major = 195;
+  node.open_error = EPERM;
+  tree.add_special("/dev/nvidia0", {node, 0});
+  tree.add_special("/dev/dri/renderD128", {node, 0});
+  CHECK(*tree.list("/dev") == std::vector<std::string>{"null", "nvidia0"});
+  CHECK(*tree.list("/dev/dri") == std::vector<std::string>{"renderD128"});
+  CHECK(tree.node("/dev/nvidia0", true)->open_error == EPERM);
+  CHECK(tree.node("/dev/null")->type == NodeType::kFile);
+}
+
+TEST_CASE("a folder from elsewhere can stand in a tree") {
+  const TemporaryTree folder;
+  folder.put("sys/bus/pci/x", "mounted");
+  Tree tree("/");
+  tree.mount("/sys", folder.path + "/sys");
+  CHECK(*tree.read("/sys/bus/pci/x") == "mounted");
+  CHECK(tree.read("/sys/../etc/passwd").is_absent());
+  CHECK(tree.read("/proc/version"));
+}
+
+TEST_CASE("this machine is a tree, too") {
+  const Tree tree("/");
+  CHECK(tree.is_this_machine());
+  CHECK(tree.node("/dev/null", true)->open_error == 0);
+  CHECK(tree.node("/dev/null")->major == 1);
+  CHECK(!tree.line("/proc/sys/kernel/osrelease")->empty());
+}

@@ -1,0 +1,191 @@
+#include "output/diagnosis.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Finding;
+using model::Severity;
+
+constexpr std::size_t kInFull = 3;
+
+Style style_of(Severity severity) {
+  switch (severity) {
+    case Severity::kFatal:
+    case Severity::kError:
+      return Style::kRed;
+    case Severity::kWarning:
+      return Style::kYellow;
+    case Severity::kInfo:
+      return Style::kPlain;
+  }
+  return Style::kPlain;
+}
+
+/// A sentence with its identifier at the right edge, where both fit in one line.
+std::string headline(const std::string& sentence, const std::string& id, Style style,
+                     const Terminal& terminal) {
+  const int room = std::min(terminal.width, 104) - display_width(id) - 2;
+  const auto lines = wrap(sentence, std::max(40, room));
+  std::string out;
+  for (const std::string& part : lines) {
+    out += terminal.paint(style, out.empty() ? pad(part, std::max(40, room)) : part);
+    if (&part == &lines.front()) out += "  " + id;
+    out += '\n';
+  }
+  return out;
+}
+
+/// "  label   text", folded under its first word; the label stands before the first line alone.
+std::string labelled(std::string_view label, const std::string& what, int column) {
+  std::string out;
+  for (const std::string_view whole : split(what, '\n')) {
+    // A command is for pasting, and stays in one line.
+    out += (out.empty() ? pad(std::string(label), column)
+                        : std::string(static_cast<std::size_t>(column), ' ')) +
+           std::string(whole) + "\n";
+  }
+  return out;
+}
+
+std::string folded(std::string_view label, const std::string& what, int column,
+                   const Terminal& terminal) {
+  std::string joined;
+  for (const std::string& part : wrap(what, std::max(40, terminal.width - column)))
+    joined += (joined.empty() ? "" : "\n") + part;
+  return labelled(label, joined, column);
+}
+
+std::string in_full(const Finding& finding, const Terminal& terminal) {
+  const std::string how = "  " + std::string(tr("how we know")) + "   ";
+  const std::string mend = "  " + std::string(tr("do this")) + "   ";
+  const std::string other = "  " + std::string(tr("or")) + "   ";
+  const int column = std::max(display_width(how), display_width(mend));
+  std::string out = headline(finding.title, finding.id, style_of(finding.severity), terminal);
+  if (!finding.evidence.empty() || !finding.fix.empty()) out += '\n';
+  for (std::size_t i = 0; i < finding.evidence.size(); ++i)
+    out += folded(i == 0 ? how : "", finding.evidence[i], column, terminal);
+  for (std::size_t i = 0; i < finding.fix.size(); ++i) {
+    const model::Fix& fix = finding.fix[i];
+    const std::string label = i == 0 ? mend : pad(other, column, true);
+    if (!fix.command.empty()) out += labelled(label, fix.command, column);
+    if (!fix.says.empty())
+      out += folded(fix.command.empty() ? label : "", fix.says, column, terminal);
+  }
+  return out;
+}
+
+std::string one_line(std::string_view label, const Finding& finding, int column,
+                     const Terminal& terminal) {
+  const std::string id = "  " + finding.id;
+  const int room = std::max(30, std::min(terminal.width, 104) - column - display_width(id));
+  return pad(std::string(label), column) + pad(clip(finding.title, room), room) + id + "\n";
+}
+
+std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
+                     const Terminal& terminal) {
+  const std::string also = std::string(tr("also")) + "   ";
+  const int column = display_width(also);
+  std::string out;
+  for (std::size_t i = from; i < findings.size(); ++i)
+    out += one_line(out.empty() ? also : "", findings[i], column, terminal);
+  return out;
+}
+
+std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& terminal) {
+  // Several rules miss the same thing: it is said once.
+  std::vector<std::pair<std::string, int>> reasons;
+  for (const model::NotChecked& one : diagnosis.not_checked) {
+    const auto known = std::find_if(reasons.begin(), reasons.end(),
+                                    [&](const auto& row) { return row.first == one.why; });
+    if (known == reasons.end())
+      reasons.emplace_back(one.why, 1);
+    else
+      ++known->second;
+  }
+  const std::string label = std::string(tr("not checked")) + "   ";
+  const int column = display_width(label);
+  std::string out;
+  for (const auto& [why, rules] : reasons)
+    out += folded(out.empty() ? label : "",
+                  why + "   " + text_n("{} rule", "{} rules", rules, rules), column, terminal);
+  return out;
+}
+
+}  // namespace
+
+std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& terminal, bool all) {
+  const auto& findings = diagnosis.findings;
+  // What another explains is mended with it; and a piece of information is no finding to act on.
+  std::vector<Finding> full;
+  std::vector<Finding> brief;
+  for (const Finding& one : findings) {
+    const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
+    (all || (worth && full.size() < kInFull) ? full : brief).push_back(one);
+  }
+  std::string out;
+  if (findings.empty() || findings.front().severity == Severity::kInfo)
+    out += diagnosis.verdict + "   " +
+           text_n("{} rule checked", "{} rules checked",
+                  static_cast<long long>(diagnosis.checked.size()), diagnosis.checked.size()) +
+           "\n";
+  for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);
+  if (!brief.empty()) out += "\n" + the_rest(brief, 0, terminal);
+  const std::string unknown = not_checked(diagnosis, terminal);
+  if (!unknown.empty()) out += (brief.empty() ? "\n" : "") + unknown;
+  return terminal.spell(out);
+}
+
+std::string diagnosis_json(const model::Diagnosis& diagnosis) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("verdict", diagnosis.verdict);
+  json.key("findings");
+  json.open('[');
+  for (const Finding& one : diagnosis.findings) {
+    json.open('{');
+    json.field("id", one.id);
+    json.field("severity", model::name(one.severity));
+    json.field("confidence", model::name(one.confidence));
+    json.field("layer", model::name(one.layer));
+    json.field("title", one.title);
+    json.field("evidence", one.evidence);
+    json.key("fix");
+    json.open('[');
+    for (const model::Fix& fix : one.fix) {
+      json.open('{');
+      json.text_field("command", fix.command);
+      json.text_field("says", fix.says);
+      json.close('}');
+    }
+    json.close(']');
+    json.field("explains", one.explains);
+    json.text_field("explained_by", one.explained_by);
+    if (!one.file.empty()) {
+      json.field("file", one.file);
+      json.field("line", one.line);
+    }
+    json.close('}');
+  }
+  json.close(']');
+  json.key("not_checked");
+  json.open('[');
+  for (const model::NotChecked& one : diagnosis.not_checked) {
+    json.open('{');
+    json.field("id", one.id);
+    json.field("why", one.why);
+    json.close('}');
+  }
+  json.close(']');
+  json.field("checked", diagnosis.checked);
+  json.close('}');
+  return json.finish();
+}
+
+}  // namespace berth::output
