@@ -17,7 +17,8 @@ def main() -> int:
         page = gzip.decompress((prefix / "share/man/man1/berth.1.gz").read_bytes()).decode()
         assert page.startswith(".TH BERTH 1"), page[:80]
         for name in ("bash-completion/completions/berth", "zsh/site-functions/_berth",
-                     "fish/vendor_completions.d/berth.fish", "doc/berth/copyright"):
+                     "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
+                     "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):
             assert (prefix / "share" / name).stat().st_size > 0, name
     return 0
 

@@ -114,7 +114,7 @@ constexpr std::array kVariables{
 
 std::string man_page() {
   std::string out = ".TH BERTH 1\n.SH NAME\nberth \\- " +
-                    roff(tr("Berth gives every job its place on the GPUs of a machine.")) +
+                    roff(tr("gives every job its place on the GPUs of a machine")) +
                     "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH VERBS\n";
   for (const Verb& verb : verbs()) out += roff_verb(verb);
   out += ".SH OPTIONS OF EVERY VERB\n";

@@ -156,7 +156,7 @@ std::string describe_text(const Description& description, const output::Terminal
   if (machine.driver)
     out += text("driver {} (CUDA ≤ {})", machine.driver->version, machine.driver->cuda) + "\n";
   output::Table table({{"#", true},
-                       {std::string(tr("name")), false, true},
+                       {std::string(tr("name")), false, output::kLeastText},
                        {std::string(tr("memory")), true},
                        {std::string(tr("power limit")), true},
                        {"PCI"},
@@ -180,7 +180,8 @@ std::string describe_text(const Description& description, const output::Terminal
 
 Result<int> list_machines(const Context& context) {
   Json json{{"schema", 1}, {"machines", Json::array()}};
-  output::Table table({{std::string(tr("machine"))}, {std::string(tr("what it is")), false, true}});
+  output::Table table(
+      {{std::string(tr("machine"))}, {std::string(tr("what it is")), false, output::kLeastText}});
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     const auto machine = sim::parse_machine(built_in.text, std::string(built_in.name));
     if (!machine) return machine.error();

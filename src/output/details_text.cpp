@@ -170,7 +170,7 @@ std::string details_text(const model::Snapshot& snapshot, const Terminal& termin
   const auto uses = uses_of(snapshot);
   for (const Device& device : snapshot.devices) {
     const std::string name = device.name.empty() ? short_name(device) : printable(device.name);
-    out += "\n" + terminal.paint(Style::kBold, fmt::format("{:>2} {}", device.index, name)) + "\n";
+    out += "\n" + terminal.paint(Style::kBold, fmt::format("{:<2} {}", device.index, name)) + "\n";
     Sheet sheet;
     add_identity(sheet, device);
     add_health(sheet, device);

@@ -169,13 +169,13 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {std::string(tr("host pid")), true},
                {std::string(tr("user"))},
                {std::string(tr("memory")), true},
-               {"SM", true, false, 1},
-               {"CPU", true, false, 4},
-               {"RSS", true, false, 6},
-               {std::string(tr("age")), true, false, 3},
-               {std::string(tr("kind")), false, false, 2},
-               {std::string(tr("where")), false, false, 5},
-               {std::string(tr("command")), false, true}});
+               {"SM", true, 0, 1},
+               {"CPU", true, 0, 4},
+               {"RSS", true, 0, 6},
+               {std::string(tr("age")), true, 0, 3},
+               {std::string(tr("kind")), false, 0, 2},
+               {std::string(tr("where")), false, 0, 5},
+               {std::string(tr("command")), false, kLeastText}});
   const Shape shape = shape_of(snapshot);
   const bool by_device =
       std::is_sorted(snapshot.processes.begin(), snapshot.processes.end(),

@@ -156,6 +156,7 @@ std::string_view word_for(model::DeviceKind kind) {
 std::string reason_words(std::string_view id) {
   if (take_prefix(id, "xid:")) return fmt::format("Xid {}", printable(id));
   if (id == "nvml:4") return std::string(word_for(model::Absence::kNoPermission));
+  if (id == "nvml:15") return std::string(tr("the driver cannot reach it"));
   if (take_prefix(id, "nvml:")) return text("driver error {}", printable(id));
   if (take_prefix(id, "throttle:")) return text("slowed by: {}", reason_words(id));
   const Word* word = find(kReasons, id);
