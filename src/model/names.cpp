@@ -1,6 +1,7 @@
 // The stable words of the model's enumerations.
 #include <cerrno>
 
+#include "base/text.hpp"
 #include "model/device.hpp"
 #include "model/device_use.hpp"
 #include "model/run.hpp"
@@ -147,6 +148,31 @@ bool use_unknown(const Device& device) {
   };
   return device.managed && device.health == Health::kNotChecked &&
          refused(device.readings.memory_used_bytes) && refused(device.readings.utilization_percent);
+}
+
+bool mute(const Device& device) {
+  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
+         use_unknown(device);
+}
+
+bool is_gpu(const Device& device) {
+  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
+}
+
+std::string_view word_for(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kGpu:
+      return "GPU";
+    case DeviceKind::kTpu:
+      return "TPU";
+    case DeviceKind::kAccelerator:
+      return tr("accelerator");
+    case DeviceKind::kOpenCl:
+      return "OpenCL";
+    case DeviceKind::kCpu:
+      return "CPU";
+  }
+  return "";
 }
 
 }  // namespace berth::model

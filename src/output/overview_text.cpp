@@ -32,11 +32,6 @@ std::string bar_of(double percent) {
   return bar + fmt::format(" {:>2.0f} %", std::clamp(percent, 0.0, 999.0));
 }
 
-bool silent(const Device& device) {
-  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
-         model::use_unknown(device);
-}
-
 std::string command_of(const Use& use) {
   const model::DeviceProcess& largest = *use.largest;
   std::string says = short_command(largest.command);
@@ -46,7 +41,7 @@ std::string command_of(const Use& use) {
 
 /// What the device is doing, for the column that gives way.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
-  if (silent(device)) {
+  if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
     return health_words(device);
   }
@@ -62,7 +57,7 @@ Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot
 }
 
 Cell first_cell(const Device& device, DeviceState state) {
-  if (silent(device) || state == DeviceState::kAsleep)
+  if (mute(device) || state == DeviceState::kAsleep)
     return {std::string(word_for(device.health)), style_for(device.health)};
   if (state == DeviceState::kFree) return {std::string(tr("free")), Style::kGreen};
   const auto& utilization = device.readings.utilization_percent;
@@ -87,10 +82,6 @@ void add_row(Table& table, const Device& device, const model::Snapshot& snapshot
        use == nullptr || !use->largest->age_seconds ? "" : show_age(*use->largest->age_seconds)});
 }
 
-bool is_gpu(const Device& device) {
-  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
-}
-
 bool several_models(const model::Snapshot& snapshot) {
   const std::string* first = nullptr;
   for (const Device& device : snapshot.devices) {
@@ -106,7 +97,7 @@ bool several_models(const model::Snapshot& snapshot) {
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
   const auto gpus = static_cast<std::size_t>(
-      std::count_if(snapshot.devices.begin(), snapshot.devices.end(), is_gpu));
+      std::count_if(snapshot.devices.begin(), snapshot.devices.end(), model::is_gpu));
   const bool named = several_models(snapshot);
   std::size_t index_width = 1;
   for (const Device& device : snapshot.devices)
@@ -194,22 +185,17 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
 /// Devices that are no GPUs of ours and not the CPU.
 std::string others_line(const model::Snapshot& snapshot, int label_width,
                         const Terminal& terminal) {
-  std::vector<std::pair<std::string, int>> others;
+  Tally others;
   for (const Device& device : snapshot.devices) {
     if (is_gpu(device) || device.kind == DeviceKind::kCpu) continue;
     const std::string name =
         short_name(device) +
         (device.managed ? " (OpenCL)" : " " + std::string(tr("(seen, not managed)")));
-    const auto known = std::find_if(others.begin(), others.end(),
-                                    [&](const auto& pair) { return pair.first == name; });
-    if (known == others.end())
-      others.emplace_back(name, 1);
-    else
-      ++known->second;
+    others.add(name);
   }
   std::vector<std::string> parts;
-  parts.reserve(others.size());
-  for (const auto& [name, count] : others)
+  parts.reserve(others.counts.size());
+  for (const auto& [name, count] : others.counts)
     parts.push_back(count == 1 ? name : fmt::format("{} × {}", count, name));
   return parts.empty() ? "" : labelled(tr("also"), join(parts, ", "), label_width, terminal);
 }

@@ -87,16 +87,10 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
              Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
 }
 
-/// The device cannot say who uses it.
-bool mute(const model::Device& device) {
-  return device.health == model::Health::kLost || device.health == model::Health::kNoAnswer ||
-         model::use_unknown(device);
-}
-
 /// An empty list is news only where everybody was asked and answered.
 std::string_view nobody(const model::Snapshot& snapshot) {
   const bool whole = snapshot.driver.message.empty() &&
-                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), mute);
+                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), model::mute);
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
