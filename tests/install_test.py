@@ -20,6 +20,9 @@ def main() -> int:
                      "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
                      "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):
             assert (prefix / "share" / name).stat().st_size > 0, name
+    dev = pathlib.Path(__file__).parents[1] / "dev"
+    for words in (["/no/such/prefix"], ["--prefix"], ["--prefix="]):  # not into /usr/local, then
+        assert subprocess.run([dev, "install", *words], stderr=subprocess.DEVNULL).returncode == 2, words
     return 0
 
 
