@@ -35,7 +35,7 @@ std::string bar_of(double percent) {
 std::string command_of(const Use& use) {
   const model::DeviceProcess& largest = *use.largest;
   std::string says = short_command(largest.command);
-  if (says.empty()) says = largest.pid ? "-" : tr("(other namespace)");
+  if (says.empty()) says = largest.pid ? "-" : tr("(not seen from here)");
   return says;
 }
 

@@ -48,7 +48,7 @@ std::string home_of(const DeviceProcess& process, bool wide) {
 Cell command_of(const DeviceProcess& process, bool wide) {
   if (!process.command.empty())
     return wide ? printable(process.command) : short_command(process.command);
-  if (!process.pid) return {std::string(tr("(other namespace)")), Style::kDim};
+  if (!process.pid) return {std::string(tr("(not seen from here)")), Style::kDim};
   return {"-", Style::kDim};
 }
 
