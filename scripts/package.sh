@@ -12,8 +12,9 @@ if git rev-parse --git-dir >/dev/null 2>&1; then
 else
   echo "note: no git here, so no source tarball is made"
 fi
-for wanted in usr/bin/berth usr/share/man/man1/berth.1.gz usr/share/bash-completion/completions/berth; do
-  dpkg-deb --fsys-tarfile build/package/*.deb | tar -t | grep -qF "$wanted" || {
+inside=$(dpkg-deb --fsys-tarfile build/package/*.deb | tar -t)
+for wanted in usr/bin/berth usr/share/man/man1/berth.1.gz usr/share/bash-completion/completions/berth usr/share/doc/berth/pci_names.LICENSE; do
+  grep -qF "$wanted" <<<"$inside" || {
     echo "error: the .deb lacks $wanted" >&2
     exit 1
   }

@@ -17,8 +17,12 @@ def main() -> int:
         page = gzip.decompress((prefix / "share/man/man1/berth.1.gz").read_bytes()).decode()
         assert page.startswith(".TH BERTH 1"), page[:80]
         for name in ("bash-completion/completions/berth", "zsh/site-functions/_berth",
-                     "fish/vendor_completions.d/berth.fish", "doc/berth/copyright"):
+                     "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
+                     "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):
             assert (prefix / "share" / name).stat().st_size > 0, name
+    dev = pathlib.Path(__file__).parents[1] / "dev"
+    for words in (["/no/such/prefix"], ["--prefix"], ["--prefix="]):  # not into /usr/local, then
+        assert subprocess.run([dev, "install", *words], stderr=subprocess.DEVNULL).returncode == 2, words
     return 0
 
 

@@ -109,6 +109,15 @@ class Screens(unittest.TestCase):
                     health = [d["health"] for d in json.loads(pages["berth ls --json"])["devices"]]
                     self.assertEqual(health[:4], ["ok", "no answer", "ok", "ok"])
 
+    def test_the_machine_file_of_the_guide_is_one(self):
+        page = (pathlib.Path(__file__).parents[1] / "docs/simulator.md").read_text(encoding="utf-8")
+        with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+            file.write(re.search(r"```toml\n(.*?)```", page, re.S)[1])
+            file.flush()
+            done = subprocess.run([BERTH, "sim", "--describe", file.name, "--lang", "en"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("1 partition\n", done.stdout)
+
     def test_filters_choose_among_many(self):
         script = '"$B" ls --device 1,3 --json; "$B" ls --device GPU- --json; "$B" ps --device 2 --sort memory --json'
         done = subprocess.run([BERTH, "sim", "--machine", "dgx-h100-8", "--at", "5", "--processes", "24", "--", "sh", "-c", script],

@@ -65,11 +65,14 @@ std::optional<Error> check_choices(const Verb& verb, const Option& option,
                                    const std::vector<std::string>& given) {
   const auto allowed = choices(option);
   if (allowed.empty()) return std::nullopt;
-  for (const std::string& value : given) {
+  for (const std::string& whole : given) {
+    // A locale's name stands for its language.
+    const std::string value =
+        key_of(option) == "--lang" ? whole.substr(0, whole.find_first_of("_-.@")) : whole;
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) continue;
     const std::vector<std::string> known(allowed.begin(), allowed.end());
     return usage_error(verb, "E0003",
-                       text("{} cannot be '{}'; it is one of: {}", key_of(option), printable(value),
+                       text("{} cannot be '{}'; it is one of: {}", key_of(option), printable(whole),
                             fmt::format("{}", fmt::join(known, ", "))),
                        nearest(value, known));
   }

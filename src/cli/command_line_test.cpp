@@ -69,6 +69,8 @@ TEST_CASE("an option that lists its words takes nothing else") {
   CHECK(parsed.error().hint.find("did you mean memory?") == 0);
   CHECK(id_of(kLook, {"--lang", "fr"}) == "E0003");
   CHECK(id_of(kLook, {"--color=sometimes"}) == "E0003");
+  for (const char* locale : {"zh", "zh_CN", "zh-Hans", "zh_CN.UTF-8", "en_US.UTF-8"})
+    CHECK(parse(kLook, {"--lang", locale}));
   CHECK(choices(kOptions[3]).empty());
 }
 

@@ -4,6 +4,8 @@
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
+#include "sim/machine.hpp"
+#include "wire/sim_state.hpp"
 
 namespace berth::cli {
 namespace {
@@ -24,6 +26,26 @@ std::string quoted(std::string_view text, std::string_view apostrophe) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string(apostrophe) : std::string(1, c);
   return out + "'";
+}
+
+/// Words worth offering where others are possible, too: machines beside files, faults to be told
+/// where and when.
+struct Suggestions {
+  std::vector<std::string_view> words;
+  bool or_file = false;
+};
+Suggestions suggestions(const Option& option) {
+  const std::string_view value = option.value == nullptr ? "" : option.value;
+  Suggestions out{{}, value == "NAME|FILE"};
+  if (out.or_file)
+    for (const sim::BuiltIn& built_in : sim::built_in_machines())
+      out.words.push_back(built_in.name);
+#define BERTH_ROW(name, word) out.words.push_back(word);
+  if (value.substr(0, 5) == "KIND[") {
+    BERTH_SIM_FAULTS(BERTH_ROW)
+  }
+#undef BERTH_ROW
+  return out;
 }
 
 template <typename Visit>
@@ -57,8 +79,11 @@ std::string bash_arm(const Verb& verb) {
     all += joined(names, ' ') + " ";
     if (option.value == nullptr) return;
     with_value += joined(names, ' ') + " ";
-    if (const auto words = choices(option); !words.empty())
-      values += "        " + joined(names, '|') + ") words='" + joined(words, ' ') + "' ;;\n";
+    const Suggestions others = suggestions(option);
+    std::string words = joined(choices(option), ' ') + joined(others.words, ' ');
+    if (others.or_file) words += " $(compgen -G '*.toml')";
+    if (!words.empty())
+      values += "        " + joined(names, '|') + ") words=\"" + words + "\" ;;\n";
   });
   std::string out = "    '" + std::string(verb.name) + "')\n      options='" + all +
                     "'\n      valued=' " + with_value +
@@ -94,7 +119,7 @@ _berth() {
       return
     fi
   fi
-  if [[ -n $words ]]; then
+  if [[ -n $words && $current != */* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$current"))
   elif [[ $valued == *" $previous "* ]]; then
     COMPREPLY=($(compgen -f -- "$current"))
@@ -125,7 +150,12 @@ std::string zsh_option(const Option& option) {
     const auto words = choices(option);
     std::string label;
     for (const char c : std::string_view(option.value)) label += c == ':' ? ' ' : c;
-    tail += ":" + label + ":" + (words.empty() ? "_files" : "(" + joined(words, ' ') + ")");
+    const Suggestions others = suggestions(option);
+    tail += ":" + label + ":" +
+            (!words.empty()          ? "(" + joined(words, ' ') + ")"
+             : others.or_file        ? "{compadd " + joined(others.words, ' ') + "; _files}"
+             : !others.words.empty() ? "(" + joined(others.words, ' ') + ")"
+                                     : "_files");
   }
   std::string out;
   for (const std::string_view name : names)
@@ -171,7 +201,10 @@ std::string fish_option(const Verb& verb, const Option& option) {
                                      : " -s " + std::string(name.substr(1));
   if (option.value != nullptr) {
     const auto words = choices(option);
-    out += words.empty() ? " -r" : " -x -a '" + joined(words, ' ') + "'";
+    const Suggestions others = suggestions(option);
+    out += words.empty() && (others.or_file || others.words.empty()) ? " -r" : " -x";
+    if (const std::string all = joined(words, ' ') + joined(others.words, ' '); !all.empty())
+      out += " -a '" + all + "'";
   }
   return out + " -d " + quoted(tr(option.help), "\\'") + "\n";
 }

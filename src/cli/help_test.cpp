@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "base/language_for_tests.hpp"
 #include "base/text.hpp"
 #include "cli/manual.hpp"
 #include "cli/verb.hpp"
@@ -10,13 +11,6 @@ using namespace berth;
 using namespace berth::cli;
 
 namespace {
-
-struct InLanguage {
-  explicit InLanguage(Language wanted) { set_language(wanted); }
-  ~InLanguage() { set_language(Language::kEnglish); }
-  InLanguage(const InLanguage&) = delete;
-  InLanguage& operator=(const InLanguage&) = delete;
-};
 
 int widest(const std::string& page) {
   int most = 0;

@@ -108,13 +108,17 @@ constexpr std::array kVariables{
     Variable{"COLUMNS", msgid("width of the text (default: the terminal's, or 100)")},
     Variable{"BERTH_ROOT", msgid("a folder with recorded proc, sys, dev and etc to read instead of "
                                  "those of this machine")},
+    Variable{"BERTH_NVML_LIBRARY, BERTH_OPENCL_LIBRARY",
+             msgid("other libraries than libnvidia-ml.so.1 and libOpenCL.so.1")},
+    Variable{"BERTH_RUNTIME_DIR", msgid("the folder of running jobs (default: in XDG_RUNTIME_DIR, "
+                                        "/run/user/UID or the temporary folder)")},
 };
 
 }  // namespace
 
 std::string man_page() {
   std::string out = ".TH BERTH 1\n.SH NAME\nberth \\- " +
-                    roff(tr("Berth gives every job its place on the GPUs of a machine.")) +
+                    roff(tr("gives every job its place on the GPUs of a machine")) +
                     "\n.SH SYNOPSIS\n.B berth\n[VERB] " + roff(tr("[OPTIONS]")) + "\n.SH VERBS\n";
   for (const Verb& verb : verbs()) out += roff_verb(verb);
   out += ".SH OPTIONS OF EVERY VERB\n";

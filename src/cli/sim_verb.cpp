@@ -156,7 +156,7 @@ std::string describe_text(const Description& description, const output::Terminal
   if (machine.driver)
     out += text("driver {} (CUDA ≤ {})", machine.driver->version, machine.driver->cuda) + "\n";
   output::Table table({{"#", true},
-                       {std::string(tr("name")), false, true},
+                       {std::string(tr("name")), false, output::kLeastText},
                        {std::string(tr("memory")), true},
                        {std::string(tr("power limit")), true},
                        {"PCI"},
@@ -168,19 +168,24 @@ std::string describe_text(const Description& description, const output::Terminal
     table.add({std::to_string(i), std::string(d.name), show_bytes(d.memory_total),
                show_power(d.power_limit), address_of(d),
                d.numa_node < 0 ? "" : std::to_string(d.numa_node),
-               d.partition_count == 0 ? "" : text("{} partitions", d.partition_count),
+               d.partition_count == 0
+                   ? ""
+                   : text_n("{} partition", "{} partitions", d.partition_count, d.partition_count),
                d.asleep != 0 ? std::string(tr("asleep")) : ""});
   }
   if (!table.empty()) out += "\n" + table.render(terminal);
   if (!machine.processes.empty())
-    out += text("{} processes of its own", machine.processes.size()) + "\n";
+    out += text_n("{} process of its own", "{} processes of its own",
+                  static_cast<long long>(machine.processes.size()), machine.processes.size()) +
+           "\n";
   if (!machine.note.empty()) out += "\n" + std::string(tr(machine.note)) + "\n";
   return out;
 }
 
 Result<int> list_machines(const Context& context) {
   Json json{{"schema", 1}, {"machines", Json::array()}};
-  output::Table table({{std::string(tr("machine"))}, {std::string(tr("what it is")), false, true}});
+  output::Table table(
+      {{std::string(tr("machine"))}, {std::string(tr("what it is")), false, output::kLeastText}});
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     const auto machine = sim::parse_machine(built_in.text, std::string(built_in.name));
     if (!machine) return machine.error();

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "model/device_use.hpp"
 
 namespace berth::model {
 namespace {
@@ -110,22 +111,6 @@ std::string candidates(const std::vector<Device>& devices, const std::vector<Sel
   return out;
 }
 
-const char* word_for(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kGpu:
-      return "GPU";
-    case DeviceKind::kTpu:
-      return "TPU";
-    case DeviceKind::kAccelerator:
-      return "accelerator";
-    case DeviceKind::kOpenCl:
-      return "OpenCL";
-    case DeviceKind::kCpu:
-      return "CPU";
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<DeviceSelector> parse_device_selector(std::string_view given) {
@@ -180,7 +165,7 @@ std::string list_choices(const std::vector<Device>& devices) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     out += (i == 0 ? "" : ", ") + std::to_string(devices[i].index);
     if (i + 1 == devices.size() || devices[i + 1].kind != devices[i].kind)
-      out += std::string(" (") + word_for(devices[i].kind) + ")";
+      out += " (" + std::string(word_for(devices[i].kind)) + ")";
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // The stable words of the model's enumerations.
 #include <cerrno>
 
+#include "base/text.hpp"
 #include "model/device.hpp"
 #include "model/device_use.hpp"
 #include "model/diagnosis.hpp"
@@ -196,6 +197,31 @@ std::string_view name(Confidence confidence) {
       return "high";
   }
   return "low";
+}
+
+bool mute(const Device& device) {
+  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
+         use_unknown(device);
+}
+
+bool is_gpu(const Device& device) {
+  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
+}
+
+std::string_view word_for(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kGpu:
+      return "GPU";
+    case DeviceKind::kTpu:
+      return "TPU";
+    case DeviceKind::kAccelerator:
+      return tr("accelerator");
+    case DeviceKind::kOpenCl:
+      return "OpenCL";
+    case DeviceKind::kCpu:
+      return "CPU";
+  }
+  return "";
 }
 
 }  // namespace berth::model

@@ -8,6 +8,7 @@
 #include "base/units.hpp"
 #include "output/header.hpp"
 #include "output/screens.hpp"
+#include "output/word_table.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -15,40 +16,36 @@ namespace {
 
 using model::Device;
 
-struct Label {
-  std::string_view key;
-  const char* says;  // msgid
-};
 constexpr std::array kLabels{
-    Label{"memory_total_bytes", msgid("memory")},
-    Label{"memory_used_bytes", msgid("memory used")},
-    Label{"memory_reserved_bytes", msgid("memory kept by the driver")},
-    Label{"utilization_percent", msgid("utilization")},
-    Label{"memory_utilization_percent", msgid("memory controller busy")},
-    Label{"encoder_utilization_percent", msgid("encoder")},
-    Label{"decoder_utilization_percent", msgid("decoder")},
-    Label{"temperature_celsius", msgid("temperature")},
-    Label{"power_milliwatts", msgid("power")},
-    Label{"power_limit_milliwatts", msgid("power limit")},
-    Label{"energy_millijoules", msgid("energy since the driver was loaded")},
-    Label{"fan_percent", msgid("fan")},
-    Label{"clock_graphics_mhz", msgid("graphics clock")},
-    Label{"clock_graphics_max_mhz", msgid("graphics clock, highest")},
-    Label{"clock_sm_mhz", msgid("SM clock")},
-    Label{"clock_memory_mhz", msgid("memory clock")},
-    Label{"clock_memory_max_mhz", msgid("memory clock, highest")},
-    Label{"pcie_generation", msgid("PCIe generation")},
-    Label{"pcie_generation_max", msgid("PCIe generation, highest")},
-    Label{"pcie_width", msgid("PCIe lanes")},
-    Label{"pcie_width_max", msgid("PCIe lanes, most")},
-    Label{"pcie_rx_bytes_per_second", msgid("PCIe received")},
-    Label{"pcie_tx_bytes_per_second", msgid("PCIe sent")},
-    Label{"performance_state", msgid("performance state")},
-    Label{"ecc_corrected", msgid("memory errors corrected")},
-    Label{"ecc_uncorrected", msgid("memory errors not corrected")},
-    Label{"remapped_rows", msgid("memory rows repaired")},
-    Label{"remap_pending", msgid("memory repairs waiting for a reset")},
-    Label{"remap_failed", msgid("memory repairs that failed")},
+    Word{"memory_total_bytes", msgid("memory")},
+    Word{"memory_used_bytes", msgid("memory used")},
+    Word{"memory_reserved_bytes", msgid("memory kept by the driver")},
+    Word{"utilization_percent", msgid("utilization")},
+    Word{"memory_utilization_percent", msgid("memory controller busy")},
+    Word{"encoder_utilization_percent", msgid("encoder")},
+    Word{"decoder_utilization_percent", msgid("decoder")},
+    Word{"temperature_celsius", msgid("temperature")},
+    Word{"power_milliwatts", msgid("power")},
+    Word{"power_limit_milliwatts", msgid("power limit")},
+    Word{"energy_millijoules", msgid("energy since the driver was loaded")},
+    Word{"fan_percent", msgid("fan")},
+    Word{"clock_graphics_mhz", msgid("graphics clock")},
+    Word{"clock_graphics_max_mhz", msgid("graphics clock, highest")},
+    Word{"clock_sm_mhz", msgid("SM clock")},
+    Word{"clock_memory_mhz", msgid("memory clock")},
+    Word{"clock_memory_max_mhz", msgid("memory clock, highest")},
+    Word{"pcie_generation", msgid("PCIe generation")},
+    Word{"pcie_generation_max", msgid("PCIe generation, highest")},
+    Word{"pcie_width", msgid("PCIe lanes")},
+    Word{"pcie_width_max", msgid("PCIe lanes, most")},
+    Word{"pcie_rx_bytes_per_second", msgid("PCIe received")},
+    Word{"pcie_tx_bytes_per_second", msgid("PCIe sent")},
+    Word{"performance_state", msgid("performance state")},
+    Word{"ecc_corrected", msgid("memory errors corrected")},
+    Word{"ecc_uncorrected", msgid("memory errors not corrected")},
+    Word{"remapped_rows", msgid("memory rows repaired")},
+    Word{"remap_pending", msgid("memory repairs waiting for a reset")},
+    Word{"remap_failed", msgid("memory repairs that failed")},
 };
 
 bool ends_with(std::string_view text, std::string_view end) {
@@ -72,9 +69,8 @@ std::string show_value(std::string_view key, double value) {
 }
 
 std::string_view label_of(std::string_view key) {
-  const auto found = std::find_if(kLabels.begin(), kLabels.end(),
-                                  [&](const Label& label) { return label.key == key; });
-  return found == kLabels.end() ? key : tr(found->says);
+  const Word* word = find(kLabels, key);
+  return word == nullptr ? key : tr(word->says);
 }
 
 std::string yes_no(bool value) {
@@ -170,7 +166,7 @@ std::string details_text(const model::Snapshot& snapshot, const Terminal& termin
   const auto uses = uses_of(snapshot);
   for (const Device& device : snapshot.devices) {
     const std::string name = device.name.empty() ? short_name(device) : printable(device.name);
-    out += "\n" + terminal.paint(Style::kBold, fmt::format("{:>2} {}", device.index, name)) + "\n";
+    out += "\n" + terminal.paint(Style::kBold, fmt::format("{:<2} {}", device.index, name)) + "\n";
     Sheet sheet;
     add_identity(sheet, device);
     add_health(sheet, device);

@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/device_use.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -13,29 +14,18 @@ namespace {
 constexpr int kWidestGap = 4, kNarrowestGap = 2;  // between the parts
 constexpr std::size_t kMostModels = 2;            // more are counted, not named
 
-bool counts_as_gpu(const model::Device& device) {
-  return device.managed && device.kind != model::DeviceKind::kCpu &&
-         device.kind != model::DeviceKind::kOpenCl;
-}
-
 struct Models {
-  std::vector<std::pair<std::string, int>> counts;  // in the order of the devices
+  Tally names;
   int total = 0;
 };
 
 Models models_of(const model::Snapshot& snapshot) {
   Models models;
   for (const model::Device& device : snapshot.devices) {
-    if (!counts_as_gpu(device)) continue;
+    if (!model::is_gpu(device)) continue;
     ++models.total;
     const model::Device& told = namesake(snapshot, device);
-    const std::string name = printable(told.name.empty() ? told.vendor_name : told.name);
-    const auto known = std::find_if(models.counts.begin(), models.counts.end(),
-                                    [&](const auto& pair) { return pair.first == name; });
-    if (known == models.counts.end())
-      models.counts.emplace_back(name, 1);
-    else
-      ++known->second;
+    models.names.add(printable(told.name.empty() ? told.vendor_name : told.name));
   }
   return models;
 }
@@ -46,10 +36,10 @@ std::string gpu_part(const model::Snapshot& snapshot, const Models& models) {
                                        [](const model::Device& d) { return !d.managed; });
     return std::string(unmanaged ? tr("no GPU that can be used here") : tr("no GPU here"));
   }
-  if (models.counts.size() > kMostModels)
-    return text("{} GPUs of {} models", models.total, models.counts.size());
+  if (models.names.counts.size() > kMostModels)
+    return text("{} GPUs of {} models", models.total, models.names.counts.size());
   std::vector<std::string> parts;
-  for (const auto& [name, count] : models.counts)
+  for (const auto& [name, count] : models.names.counts)
     parts.push_back(fmt::format("{} × {}", count, clip(name, 40)));
   return join(parts, ", ");
 }

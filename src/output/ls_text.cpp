@@ -145,20 +145,20 @@ std::string ls_text(const model::Snapshot& snapshot, const Terminal& given, bool
   Terminal terminal = given;
   if (wide) terminal.width = kUnlimited;
   Table table({{"", true},
-               {std::string(tr("device"))},
+               {std::string(tr("device")), false, kMostName},
                {"uuid"},
                {"PCI"},
                {std::string(tr("memory")), true},
                {std::string(tr("use")), true},
-               {std::string(tr("temp")), true, false, 2},
-               {std::string(tr("power")), true, false, 3},
-               {"MHz", true, false, 5},
-               {"PCIe", false, false, 6},
-               {"NUMA", true, false, 7},
-               {std::string(tr("mode")), false, false, 4},
-               {std::string(tr("slowed")), false, false, 1},
+               {std::string(tr("temp")), true, 0, 2},
+               {std::string(tr("power")), true, 0, 3},
+               {"MHz", true, 0, 5},
+               {"PCIe", false, 0, 6},
+               {"NUMA", true, 0, 7},
+               {std::string(tr("mode")), false, 0, 4},
+               {std::string(tr("slowed")), false, 0, 1},
                {std::string(tr("health"))},
-               {std::string(tr("users")), false, true}});
+               {std::string(tr("users")), false, kLeastText}});
   const auto uses = uses_of(snapshot);
   const int names = wide ? kUnlimited : name_width(snapshot);
   for (const Device& device : snapshot.devices)
@@ -167,6 +167,7 @@ std::string ls_text(const model::Snapshot& snapshot, const Terminal& given, bool
   const std::string rows = table.render(terminal, &dropped);
   std::string out = header(snapshot, given) + driver_problem(snapshot, given) + "\n" + rows;
   out += footer(dropped, given);
+  if (!snapshot.notes.empty()) out += "\n";
   for (const std::string& note : snapshot.notes) out += labelled("", printable(note), 0, given);
   return given.spell(std::move(out));
 }

@@ -30,10 +30,6 @@ bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
                      });
 }
 
-bool is_gpu(const Device& device) {
-  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
-}
-
 std::string device_label(const Device& device) {
   return std::string(word_for(device.kind)) + " " + std::to_string(device.index);
 }

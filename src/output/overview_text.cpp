@@ -18,7 +18,7 @@ using model::DeviceKind;
 using model::Health;
 
 constexpr int kBar = 8;  // characters
-constexpr int kNameWidth = 18;
+constexpr int kLeastName = 18;
 constexpr std::size_t kRowsForFree = 4;  // as many GPUs have a row each, free or not
 constexpr std::size_t kMostProblems = 4;
 constexpr std::size_t kMostUsers = 6;
@@ -32,21 +32,16 @@ std::string bar_of(double percent) {
   return bar + fmt::format(" {:>2.0f} %", std::clamp(percent, 0.0, 999.0));
 }
 
-bool silent(const Device& device) {
-  return device.health == Health::kLost || device.health == Health::kNoAnswer ||
-         model::use_unknown(device);
-}
-
 std::string command_of(const Use& use) {
   const model::DeviceProcess& largest = *use.largest;
   std::string says = short_command(largest.command);
-  if (says.empty()) says = largest.pid ? "-" : tr("(other namespace)");
-  return use.processes == 1 ? says : clip(says, 24) + fmt::format(" +{}", use.processes - 1);
+  if (says.empty()) says = largest.pid ? "-" : tr("(not seen from here)");
+  return says;
 }
 
-/// What the device is doing, for the flexible column.
+/// What the device is doing, for the column that gives way.
 Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot) {
-  if (silent(device)) {
+  if (mute(device)) {
     if (device.age_seconds) return text("last seen {} ago", show_age(*device.age_seconds));
     return health_words(device);
   }
@@ -62,7 +57,7 @@ Cell doing(const Device& device, const Use* use, const model::Snapshot& snapshot
 }
 
 Cell first_cell(const Device& device, DeviceState state) {
-  if (silent(device) || state == DeviceState::kAsleep)
+  if (mute(device) || state == DeviceState::kAsleep)
     return {std::string(word_for(device.health)), style_for(device.health)};
   if (state == DeviceState::kFree) return {std::string(tr("free")), Style::kGreen};
   const auto& utilization = device.readings.utilization_percent;
@@ -77,17 +72,14 @@ void add_row(Table& table, const Device& device, const model::Snapshot& snapshot
   const bool memory = readings.memory_used_bytes || readings.memory_total_bytes;
   table.add(
       {Cell(std::to_string(device.index), Style::kBold),
-       named ? clip(short_name(namesake(snapshot, device)), kNameWidth) : "",
+       named ? short_name(namesake(snapshot, device)) : "",
        first_cell(device, state_of(device, snapshot)),
        memory ? show_used(readings.memory_used_bytes, readings.memory_total_bytes) : "",
        readings.power_milliwatts ? show_power(*readings.power_milliwatts) : "",
        readings.temperature_celsius ? show_celsius(readings.temperature_celsius) : "",
        use == nullptr ? "" : show_users(*use), doing(device, use, snapshot),
+       use == nullptr || use->processes == 1 ? "" : fmt::format("+{}", use->processes - 1),
        use == nullptr || !use->largest->age_seconds ? "" : show_age(*use->largest->age_seconds)});
-}
-
-bool is_gpu(const Device& device) {
-  return device.managed && device.kind != DeviceKind::kCpu && device.kind != DeviceKind::kOpenCl;
 }
 
 bool several_models(const model::Snapshot& snapshot) {
@@ -105,17 +97,21 @@ bool several_models(const model::Snapshot& snapshot) {
 std::string device_lines(const model::Snapshot& snapshot, const Terminal& terminal) {
   const auto uses = uses_of(snapshot);
   const auto gpus = static_cast<std::size_t>(
-      std::count_if(snapshot.devices.begin(), snapshot.devices.end(), is_gpu));
+      std::count_if(snapshot.devices.begin(), snapshot.devices.end(), model::is_gpu));
   const bool named = several_models(snapshot);
+  std::size_t index_width = 1;
+  for (const Device& device : snapshot.devices)
+    if (is_gpu(device)) index_width = std::max(index_width, std::to_string(device.index).size());
   Table table({{"", true},
-               {""},
+               {"", false, kLeastName},
                {""},
                {"", true},
-               {"", true, false, 3},
-               {"", true, false, 4},
-               {"", false, false, 1},
-               {"", false, true},
-               {"", true, false, 2}});
+               {"", true, 0, 3},
+               {"", true, 0, 4},
+               {"", false, 0, 1},
+               {"", false, kLeastText},
+               {"", true, 0, 1},
+               {"", true, 0, 2}});
   std::vector<std::string> idle;
   for (const Device& device : snapshot.devices) {
     if (!is_gpu(device)) continue;
@@ -123,7 +119,7 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
     const bool quiet = state == DeviceState::kFree || state == DeviceState::kAsleep;
     const auto use = uses.find(device.index);
     if (quiet && gpus > kRowsForFree)
-      idle.push_back(fmt::format("{:>2} {}", device.index,
+      idle.push_back(fmt::format("{:>{}}  {}", device.index, index_width,
                                  state == DeviceState::kFree ? tr("free") : tr("asleep")));
     else
       add_row(table, device, snapshot, use == uses.end() ? nullptr : &use->second, named);
@@ -131,11 +127,11 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
   std::string out = table.render(terminal);
   std::string line;
   for (const std::string& one : idle) {
-    if (!line.empty() && display_width(line) + 2 + display_width(one) > terminal.width) {
+    if (!line.empty() && display_width(line) + 4 + display_width(one) > terminal.width) {
       out += line + "\n";
       line.clear();
     }
-    line += (line.empty() ? "" : "  ") + one;
+    line += (line.empty() ? "" : "    ") + one;
   }
   return line.empty() ? out : out + line + "\n";
 }
@@ -155,7 +151,7 @@ std::string users_line(const model::Snapshot& snapshot, int label_width, const T
         text_n("{} device", "{} devices", static_cast<long long>(count), count);
     parts.push_back(share.memory_bytes == 0
                         ? fmt::format("{} {}", name, devices)
-                        : fmt::format("{} {}, {}", name, devices, show_bytes(share.memory_bytes)));
+                        : text("{} {}, {}", name, devices, show_bytes(share.memory_bytes)));
   }
   return labelled(tr("users"), join(parts, "; "), label_width, terminal);
 }
@@ -189,22 +185,17 @@ std::string problem_lines(const model::Snapshot& snapshot, int label_width,
 /// Devices that are no GPUs of ours and not the CPU.
 std::string others_line(const model::Snapshot& snapshot, int label_width,
                         const Terminal& terminal) {
-  std::vector<std::pair<std::string, int>> others;
+  Tally others;
   for (const Device& device : snapshot.devices) {
     if (is_gpu(device) || device.kind == DeviceKind::kCpu) continue;
     const std::string name =
         short_name(device) +
         (device.managed ? " (OpenCL)" : " " + std::string(tr("(seen, not managed)")));
-    const auto known = std::find_if(others.begin(), others.end(),
-                                    [&](const auto& pair) { return pair.first == name; });
-    if (known == others.end())
-      others.emplace_back(name, 1);
-    else
-      ++known->second;
+    others.add(name);
   }
   std::vector<std::string> parts;
-  parts.reserve(others.size());
-  for (const auto& [name, count] : others)
+  parts.reserve(others.counts.size());
+  for (const auto& [name, count] : others.counts)
     parts.push_back(count == 1 ? name : fmt::format("{} × {}", count, name));
   return parts.empty() ? "" : labelled(tr("also"), join(parts, ", "), label_width, terminal);
 }

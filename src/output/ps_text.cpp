@@ -48,7 +48,7 @@ std::string home_of(const DeviceProcess& process, bool wide) {
 Cell command_of(const DeviceProcess& process, bool wide) {
   if (!process.command.empty())
     return wide ? printable(process.command) : short_command(process.command);
-  if (!process.pid) return {std::string(tr("(other namespace)")), Style::kDim};
+  if (!process.pid) return {std::string(tr("(not seen from here)")), Style::kDim};
   return {"-", Style::kDim};
 }
 
@@ -87,16 +87,10 @@ void add_unattributed(Table& table, const model::Unattributed& memory) {
              Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
 }
 
-/// The device cannot say who uses it.
-bool mute(const model::Device& device) {
-  return device.health == model::Health::kLost || device.health == model::Health::kNoAnswer ||
-         model::use_unknown(device);
-}
-
 /// An empty list is news only where everybody was asked and answered.
 std::string_view nobody(const model::Snapshot& snapshot) {
   const bool whole = snapshot.driver.message.empty() &&
-                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), mute);
+                     std::none_of(snapshot.devices.begin(), snapshot.devices.end(), model::mute);
   return whole ? tr("no process uses a device") : tr("no process is known to use a device");
 }
 
@@ -169,13 +163,13 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {std::string(tr("host pid")), true},
                {std::string(tr("user"))},
                {std::string(tr("memory")), true},
-               {"SM", true, false, 1},
-               {"CPU", true, false, 4},
-               {"RSS", true, false, 6},
-               {std::string(tr("age")), true, false, 3},
-               {std::string(tr("kind")), false, false, 2},
-               {std::string(tr("where")), false, false, 5},
-               {std::string(tr("command")), false, true}});
+               {"SM", true, 0, 1},
+               {"CPU", true, 0, 4},
+               {"RSS", true, 0, 6},
+               {std::string(tr("age")), true, 0, 3},
+               {std::string(tr("kind")), false, 0, 2},
+               {std::string(tr("where")), false, 0, 5},
+               {std::string(tr("command")), false, kLeastText}});
   const Shape shape = shape_of(snapshot);
   const bool by_device =
       std::is_sorted(snapshot.processes.begin(), snapshot.processes.end(),

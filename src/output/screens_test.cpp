@@ -11,6 +11,7 @@
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
+#include "base/language_for_tests.hpp"
 #include "base/text.hpp"
 #include "output/overview.hpp"
 #include "output/samples_for_tests.hpp"
@@ -20,13 +21,6 @@ using namespace berth;
 using namespace berth::output;
 
 namespace {
-
-struct InLanguage {
-  explicit InLanguage(Language wanted) { set_language(wanted); }
-  ~InLanguage() { set_language(Language::kEnglish); }
-  InLanguage(const InLanguage&) = delete;
-  InLanguage& operator=(const InLanguage&) = delete;
-};
 
 Terminal of_width(int width) {
   Terminal terminal;

@@ -6,7 +6,6 @@ namespace berth::output {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kLeastFlexible = 16;  // so much of the flexible column is worth another column
 constexpr int kTightest = 6;
 
 int total_of(const std::vector<int>& widths) {
@@ -53,17 +52,16 @@ std::vector<int> Table::natural_widths() const {
 }
 
 void Table::fit(std::vector<int>& widths, int width, std::vector<std::string>* dropped) const {
-  const auto flexible = std::find_if(columns_.begin(), columns_.end(),
-                                     [](const Column& column) { return column.flexible; });
-  int* giving = flexible == columns_.end()
-                    ? nullptr
-                    : &widths[static_cast<std::size_t>(flexible - columns_.begin())];
-  const auto too_wide = [&](int least) {
-    const int spare = giving == nullptr ? 0 : std::max(0, *giving - least);
-    return total_of(widths) - spare > width;
+  const auto spare = [&](std::size_t c, int least) {
+    return columns_[c].least == 0 ? 0 : std::max(0, widths[c] - least);
+  };
+  const auto too_wide = [&] {
+    int least = total_of(widths);
+    for (std::size_t c = 0; c < columns_.size(); ++c) least -= spare(c, columns_[c].least);
+    return least > width;
   };
   std::vector<bool> left_out(columns_.size(), false);
-  while (too_wide(kLeastFlexible)) {
+  while (too_wide()) {
     std::size_t victim = columns_.size();
     for (std::size_t c = 0; c < columns_.size(); ++c)
       if (widths[c] > 0 && columns_[c].drop > 0 &&
@@ -75,9 +73,10 @@ void Table::fit(std::vector<int>& widths, int width, std::vector<std::string>* d
   }
   for (std::size_t c = 0; c < columns_.size() && dropped != nullptr; ++c)
     if (left_out[c]) dropped->push_back(columns_[c].title);
-  const int excess = total_of(widths) - width;
-  if (giving != nullptr && *giving > 0 && excess > 0)
-    *giving = std::max(kTightest, *giving - excess);
+  for (const bool last_resort : {false, true})
+    for (std::size_t c = columns_.size(); c-- > 0;)
+      widths[c] -= std::clamp(total_of(widths) - width, 0,
+                              spare(c, last_resort ? kTightest : columns_[c].least));
 }
 
 std::string Table::render(const Terminal& terminal, std::vector<std::string>* dropped) const {

@@ -1,5 +1,5 @@
-// Table: cells with styles, columns as wide as their widest cell. On a narrow terminal columns are
-// left out in a stated order, then one flexible column gives way.
+// Table: cells with styles, columns as wide as their widest cell. On a narrow terminal some columns
+// are clipped, others left out in a stated order.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace berth::output {
 
 struct Column {
   std::string title;
-  bool right = false;     // numbers
-  bool flexible = false;  // clipped where the table is too wide; at most one
-  int drop = 0;           // left out where the table is too wide: the largest first; 0 never
+  bool right = false;  // numbers
+  int least = 0;  // clipped to so much before columns are left out, further only after; 0 never
+  int drop = 0;   // left out where the table is too wide: the largest first; 0 never
 };
 
 struct Cell {
@@ -25,6 +25,9 @@ struct Cell {
       : text(std::move(given)), style(painted) {}
   Cell(const char* given) : text(given) {}  // NOLINT(google-explicit-constructor)
 };
+
+/// The least width of a column of commands or descriptions.
+inline constexpr int kLeastText = 16;
 
 class Table {
  public:

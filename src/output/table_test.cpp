@@ -12,11 +12,29 @@ TEST_CASE("columns align whatever the script, and no line ends in blanks") {
 }
 
 TEST_CASE("the flexible column gives way on a narrow terminal") {
-  Table table({{"pid", true}, {"command", false, true}});
+  Table table({{"pid", true}, {"command", false, kLeastText}});
   table.add({"1", "python train.py --with many --long options"});
   Terminal narrow;
   narrow.width = 20;
   CHECK(table.render(narrow) == "pid  command\n  1  python train.p…\n");
+}
+
+TEST_CASE(
+    "of two columns that may be clipped the last gives way first, and neither before a column is "
+    "left out") {
+  Table table({{"name", false, 10}, {"use", true, 0, 1}, {"command", false, kLeastText}});
+  table.add({"a name of many words", "5 %", "python train.py --with many"});
+  const auto of_width = [&](int width) {
+    Terminal terminal;
+    terminal.width = width;
+    return table.render(terminal);
+  };
+  CHECK(of_width(50).find("a name of many words  5 %  python train.py --with…") !=
+        std::string::npos);
+  CHECK(of_width(40).find("a name of many w…  5 %  python train.py…\n") != std::string::npos);
+  CHECK(of_width(30).find("a name of m…  python train.py…\n") != std::string::npos);
+  CHECK(of_width(20).find("a name of…  python …\n") != std::string::npos);
+  CHECK(of_width(10).find("a nam…  pytho…\n") != std::string::npos);
 }
 
 TEST_CASE("clipping counts columns, not bytes, and never cuts a character") {

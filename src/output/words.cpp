@@ -9,14 +9,10 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "model/device_use.hpp"
+#include "output/word_table.hpp"
 
 namespace berth::output {
 namespace {
-
-struct Word {
-  std::string_view id;
-  const char* says;  // msgid
-};
 
 // NVML's clock event reasons and what stands behind a health; docs/json.md lists them.
 constexpr std::array kReasons{
@@ -60,13 +56,6 @@ constexpr std::array kModes{
     Word{"exclusive thread", msgid("exclusive thread")},
     Word{"prohibited", msgid("prohibited")},
 };
-
-template <std::size_t N>
-const Word* find(const std::array<Word, N>& words, std::string_view id) {
-  const auto found =
-      std::find_if(words.begin(), words.end(), [&](const Word& word) { return word.id == id; });
-  return found == words.end() ? nullptr : &*found;
-}
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
@@ -137,25 +126,10 @@ std::string_view word_for(model::Absence why) {
   return "";
 }
 
-std::string_view word_for(model::DeviceKind kind) {
-  switch (kind) {
-    case model::DeviceKind::kGpu:
-      return "GPU";
-    case model::DeviceKind::kTpu:
-      return "TPU";
-    case model::DeviceKind::kAccelerator:
-      return tr("accelerator");
-    case model::DeviceKind::kOpenCl:
-      return "OpenCL";
-    case model::DeviceKind::kCpu:
-      return "CPU";
-  }
-  return "";
-}
-
 std::string reason_words(std::string_view id) {
   if (take_prefix(id, "xid:")) return fmt::format("Xid {}", printable(id));
   if (id == "nvml:4") return std::string(word_for(model::Absence::kNoPermission));
+  if (id == "nvml:15") return std::string(tr("the driver cannot reach it"));
   if (take_prefix(id, "nvml:")) return text("driver error {}", printable(id));
   if (take_prefix(id, "throttle:")) return text("slowed by: {}", reason_words(id));
   const Word* word = find(kReasons, id);
@@ -204,8 +178,7 @@ std::string short_name(const model::Device& device) {
 
 const model::Device& namesake(const model::Snapshot& snapshot, const model::Device& device) {
   const auto silent = [](const model::Device& one) {
-    return one.health == model::Health::kLost || one.health == model::Health::kNoAnswer ||
-           one.health == model::Health::kAsleep || model::use_unknown(one);
+    return one.health == model::Health::kAsleep || model::mute(one);
   };
   if (!silent(device) || !device.pci_id) return device;
   const auto other = std::find_if(
@@ -293,6 +266,15 @@ const model::Device* find_device(const model::Snapshot& snapshot, int index) {
   const auto found = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                   [&](const model::Device& d) { return d.index == index; });
   return found == snapshot.devices.end() ? nullptr : &*found;
+}
+
+void Tally::add(const std::string& name) {
+  const auto known = std::find_if(counts.begin(), counts.end(),
+                                  [&](const auto& pair) { return pair.first == name; });
+  if (known == counts.end())
+    counts.emplace_back(name, 1);
+  else
+    ++known->second;
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view with) {

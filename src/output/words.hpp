@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/device_use.hpp"  // word_for() of a kind
 #include "model/snapshot.hpp"
 #include "output/terminal.hpp"
 
@@ -17,8 +18,6 @@ namespace berth::output {
 [[nodiscard]] Style style_for(model::Health health);
 /// Why a reading is absent, translated: "needs two readings".
 [[nodiscard]] std::string_view word_for(model::Absence why);
-/// "GPU", "TPU", "accelerator", "OpenCL", "CPU".
-[[nodiscard]] std::string_view word_for(model::DeviceKind kind);
 /// An identifier of throttle_reasons or health_reasons in words: "temperature", "uncorrected memory
 /// errors", "Xid 79"; one that is not known comes back as it is.
 [[nodiscard]] std::string reason_words(std::string_view id);
@@ -66,6 +65,11 @@ struct Use {
 [[nodiscard]] std::string show_users(const Use& use);
 
 [[nodiscard]] const model::Device* find_device(const model::Snapshot& snapshot, int index);
+/// Names and how often each was added, in the order of their first time.
+struct Tally {
+  std::vector<std::pair<std::string, int>> counts;
+  void add(const std::string& name);
+};
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view with);
 
 }  // namespace berth::output

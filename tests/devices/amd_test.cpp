@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "recorded.hpp"
 #include "system/pci.hpp"
 
 using namespace berth;
@@ -13,8 +14,7 @@ using model::Health;
 
 namespace {
 std::vector<model::Device> look(const std::string& machine) {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
-  const Roots roots{folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", ""};
+  const Roots roots = recorded(machine);
   return read_devices(roots, system::scan_pci(roots));
 }
 }  // namespace

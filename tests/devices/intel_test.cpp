@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "recorded.hpp"
 #include "system/pci.hpp"
 
 using namespace berth;
@@ -13,8 +14,7 @@ using model::Health;
 
 namespace {
 std::vector<model::Device> look(const std::string& machine) {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
-  const Roots roots{folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", ""};
+  const Roots roots = recorded(machine);
   return read_devices(roots, system::scan_pci(roots));
 }
 }  // namespace
@@ -66,8 +66,7 @@ TEST_CASE("a card given to a virtual machine is not managed") {
 }
 
 TEST_CASE("a suspended Intel card is left asleep") {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/intel-arc";
-  const Roots roots{folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", ""};
+  const Roots roots = recorded("intel-arc");
   auto pci = system::scan_pci(roots);
   for (auto& card : pci) card.suspended = true;
   const model::Device gpu = read_devices(roots, pci).at(2);

@@ -4,19 +4,13 @@
 
 #include <string>
 
+#include "recorded.hpp"
 #include "system/pci.hpp"
 
 using namespace berth;
 using namespace berth::other;
 using model::DeviceKind;
 using model::Health;
-
-namespace {
-Roots recorded(const std::string& machine) {
-  const std::string folder = std::string(BERTH_TEST_DATA) + "/machines/" + machine;
-  return {folder + "/proc", folder + "/sys", folder + "/dev", folder + "/etc", ""};
-}
-}  // namespace
 
 TEST_CASE(
     "accelerators of other makers are seen and not managed, their other devices are not seen") {
