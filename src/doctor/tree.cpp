@@ -114,6 +114,16 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
   return text;
 }
 
+Fact<std::shared_ptr<Descriptor>> Tree::open_file(const std::string& path) const {
+  int error = 0;
+  auto file = std::make_shared<Descriptor>(open(path, O_RDONLY, error));
+  if (!*file) return failed<std::shared_ptr<Descriptor>>(path, error);
+  struct stat about {};
+  if (::fstat(file->get(), &about) != 0) return Unreadable{path, errno};
+  if (!S_ISREG(about.st_mode)) return Unreadable{path, EINVAL};
+  return file;
+}
+
 Fact<std::string> Tree::read(const std::string& path, std::size_t limit) const {
   return read_from(path, limit, false);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ class Tree {
   /// Names in a folder, sorted, without "." and ".."; at most `most` of them.
   [[nodiscard]] Fact<std::vector<std::string>> list(const std::string& path,
                                                     std::size_t most = 20'000) const;
+  /// A plain file, for reading parts of it.
+  [[nodiscard]] Fact<std::shared_ptr<Descriptor>> open_file(const std::string& path) const;
   /// Where a link points to, as it is written.
   [[nodiscard]] Fact<std::string> link(const std::string& path) const;
   /// The path after all links were followed, seen from the tree's root.

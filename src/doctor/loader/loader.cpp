@@ -1,0 +1,187 @@
+#include "doctor/loader/loader.hpp"
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+}
+
+/// Replaces $ORIGIN or ${ORIGIN} (or LIB) wherever it stands as a whole word.
+std::string expanded(std::string text, std::string_view word, const std::string& by) {
+  for (const std::string& token : {"${" + std::string(word) + "}", "$" + std::string(word)}) {
+    for (auto at = text.find(token); at != std::string::npos; at = text.find(token, at)) {
+      const char next = at + token.size() < text.size() ? text[at + token.size()] : '/';
+      const bool whole =
+          token.back() == '}' || !(next == '_' || std::isalnum(static_cast<unsigned char>(next)));
+      if (!whole) {
+        at += token.size();
+        continue;
+      }
+      text.replace(at, token.size(), by);
+      at += by.size();
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
+  const auto variable = [&](const char* name) -> std::string {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
+  };
+  library_path_ = variable("LD_LIBRARY_PATH");
+  preload_ = variable("LD_PRELOAD");
+  if (const auto cache = tree.read("/etc/ld.so.cache", 64 << 20))
+    cache_ = parse_loader_cache(*cache);
+}
+
+Fact<Elf> Loader::read(const std::string& path) const {
+  const auto file = tree_.open_file(path);
+  if (!file) return file.is_unreadable() ? Fact<Elf>(file.why()) : Fact<Elf>();
+  const int fd = (*file)->get();
+  return parse_elf([fd](std::uint64_t offset, void* into, std::size_t size) {
+    if (offset > 1ULL << 62) return false;
+    return ::pread(fd, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+  });
+}
+
+bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
+  const auto elf = read(path);
+  // A file for another machine is passed over, as if it were not there.
+  if (!elf || (machine_ != 0 && (elf->machine != machine_ || !elf->is_64))) return false;
+  into.path = path;
+  into.by = by;
+  into.elf = *elf;
+  return true;
+}
+
+bool Loader::try_folders(const std::vector<std::string>& folders, FoundBy by,
+                         LoadedObject& into) const {
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return try_file(folder + (folder.ends_with('/') ? "" : "/") + into.name, by, into);
+  });
+}
+
+std::vector<std::string> Loader::folders(const std::string& list, const std::string& origin) const {
+  std::vector<std::string> found;
+  if (list.empty()) return found;
+  const std::string lib = machine_ == EM_X86_64 ? "lib/x86_64-linux-gnu" : "lib/aarch64-linux-gnu";
+  for (const std::string_view part : split(list, ':')) {
+    // Empty: the working directory, which nobody here knows.
+    if (part.empty()) continue;
+    found.push_back(expanded(expanded(std::string(part), "ORIGIN", origin), "LIB", lib));
+  }
+  return found;
+}
+
+LoadedObject Loader::look_up(const std::string& name, int by) const {
+  LoadedObject object;
+  object.name = name;
+  object.loader = by;
+  if (name.find('/') != std::string::npos) {
+    static_cast<void>(try_file(name, FoundBy::kPath, object));
+    return object;
+  }
+  const LoadedObject* loader = by < 0 ? nullptr : &objects_.at(static_cast<std::size_t>(by));
+  const auto origin = [](const LoadedObject& one) { return folder_of(one.path); };
+  if (loader == nullptr || !loader->elf.has_runpath) {
+    for (int i = by; i >= 0; i = objects_[static_cast<std::size_t>(i)].loader) {
+      const LoadedObject& one = objects_[static_cast<std::size_t>(i)];
+      if (try_folders(folders(one.elf.rpath, origin(one)), FoundBy::kRpath, object)) return object;
+    }
+    if (!objects_.empty() &&
+        try_folders(folders(objects_[0].elf.rpath, origin(objects_[0])), FoundBy::kRpath, object))
+      return object;
+  }
+  std::string list = library_path_;
+  std::replace(list.begin(), list.end(), ';', ':');
+  const std::string program = objects_.empty() ? "/" : origin(objects_[0]);
+  if (try_folders(folders(list, program), FoundBy::kLibraryPath, object)) return object;
+  if (loader != nullptr &&
+      try_folders(folders(loader->elf.runpath, origin(*loader)), FoundBy::kRunpath, object))
+    return object;
+  const bool only_own = loader != nullptr && loader->elf.no_default_folders;
+  if (const auto rows = cache_.find(name); rows != cache_.end()) {
+    for (const std::string& path : rows->second) {
+      const std::string folder = folder_of(path);
+      const bool is_default =
+          std::find(defaults_.begin(), defaults_.end(), folder) != defaults_.end();
+      if (!(only_own && is_default) && try_file(path, FoundBy::kCache, object)) return object;
+    }
+  }
+  if (!only_own) static_cast<void>(try_folders(defaults_, FoundBy::kDefault, object));
+  return object;
+}
+
+int Loader::loaded(const std::string& name) const {
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    const LoadedObject& one = objects_[i];
+    if (one.path.empty()) continue;
+    if (one.name == name || one.path == name || one.elf.soname == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int Loader::add(const std::string& name, int by, FoundBy preload) {
+  if (const int known = loaded(name); known >= 0) return known;
+  LoadedObject object = look_up(name, by);
+  if (object.path.empty()) {
+    const bool told = std::any_of(objects_.begin(), objects_.end(), [&](const LoadedObject& one) {
+      return one.path.empty() && one.name == name && one.loader == by;
+    });
+    if (!told) objects_.push_back(std::move(object));
+    return -1;
+  }
+  // The same file under another name is the same object.
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    if (objects_[i].path == object.path) return static_cast<int>(i);
+  if (preload == FoundBy::kPreload) object.by = preload;
+  objects_.push_back(std::move(object));
+  return static_cast<int>(objects_.size()) - 1;
+}
+
+void Loader::load_needed(std::size_t from) {
+  constexpr std::size_t kMost = 2000;
+  for (std::size_t i = from; i < objects_.size() && objects_.size() < kMost; ++i) {
+    const std::vector<std::string> needed = objects_[i].elf.needed;
+    for (const std::string& name : needed)
+      if (!name.empty()) add(name, static_cast<int>(i), FoundBy::kPath);
+  }
+}
+
+void Loader::start(const std::string& path) {
+  LoadedObject program;
+  program.name = path;
+  if (!try_file(tree_.resolve(path).value_or(path), FoundBy::kPath, program)) return;
+  machine_ = program.elf.machine;
+  const std::string tuple = machine_ == EM_AARCH64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+  // Debian's order; others have /lib64 and /usr/lib64.
+  defaults_ = {"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"};
+  if (!tree_.exists("/lib/" + tuple)) defaults_ = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+  objects_.push_back(std::move(program));
+  std::string list = preload_;
+  std::replace(list.begin(), list.end(), ' ', ':');
+  for (const std::string_view name : split(list, ':'))
+    if (!name.empty()) add(std::string(name), 0, FoundBy::kPreload);
+  load_needed(0);
+}
+
+int Loader::open(const std::string& name, int by) {
+  const std::size_t before = objects_.size();
+  const int index = add(name, by, FoundBy::kPath);
+  load_needed(before);
+  return index;
+}
+
+}  // namespace berth::doctor

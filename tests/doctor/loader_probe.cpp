@@ -1,0 +1,22 @@
+// loader_probe PROGRAM [NAME=value…]: prints what the loader simulation loads for it on this
+// machine under these variables, in the form of LD_TRACE_LOADED_OBJECTS=1: "NAME => PATH" or "NAME
+// => not found", in order.
+#include <cstdio>
+
+#include "doctor/loader/loader.hpp"
+#include "doctor/read/process.hpp"
+
+int main(int count, char** words) {
+  if (count < 2) return 2;
+  const berth::doctor::Tree tree("/");
+  berth::doctor::Loader loader(tree, berth::doctor::environment_of(words + 2));
+  loader.start(words[1]);
+  bool first = true;
+  for (const auto& one : loader.objects()) {
+    if (!first)
+      std::printf("%s => %s\n", one.name.c_str(),
+                  one.path.empty() ? "not found" : one.path.c_str());
+    first = false;
+  }
+  return 0;
+}
