@@ -32,6 +32,7 @@ void add_bus_facts(const PciDevice& pci, Device& device) {
   device.kernel_driver = pci.driver;
   device.numa_node = pci.numa_node;
   device.local_cpus = pci.local_cpus;
+  if (device.name.empty()) device.name = pci.name;
 }
 
 Device from_bus(const PciDevice& pci, Health health, Absence why) {
@@ -39,7 +40,6 @@ Device from_bus(const PciDevice& pci, Health health, Absence why) {
   device.kind = model::DeviceKind::kGpu;
   device.vendor = model::Vendor::kNvidia;
   device.vendor_name = "NVIDIA";
-  device.name = pci.name;
   device.health = health;
   add_bus_facts(pci, device);
   set_all_absent(device.readings, why);
@@ -78,27 +78,45 @@ std::string note_on_processes(Absence why) {
   return text("the driver does not tell who uses it");
 }
 
-// A device that never told its address has the one that nobody else has, if there is one such
-// device and one such address.
-void find_address_of_the_silent(const std::vector<PciDevice>& gpus, std::vector<Device>& devices) {
-  Device* unknown = nullptr;
-  for (Device& device : devices) {
-    if (!device.pci_address.empty()) continue;
-    if (unknown != nullptr) return;
-    unknown = &device;
-  }
-  const PciDevice* unclaimed = nullptr;
+bool is_driven(const PciDevice& gpu) {
+  return gpu.driver.empty() || gpu.driver == "nvidia";
+}
+
+// The driver counts its devices in the order of the bus.
+bool in_order_of_bus(const std::vector<Device>& devices) {
+  std::vector<const Device*> counted;
+  for (const Device& device : devices) counted.push_back(&device);
+  std::stable_sort(counted.begin(), counted.end(), [](const Device* a, const Device* b) {
+    return a->vendor_index < b->vendor_index;
+  });
+  return std::is_sorted(
+      counted.begin(), counted.end(),
+      [](const Device* a, const Device* b) {  // a domain may have more than four digits
+        return std::tuple(a->pci_address.size(), std::string_view(a->pci_address)) <
+               std::tuple(b->pci_address.size(), std::string_view(b->pci_address));
+      });
+}
+
+// Devices that never told their address have those that nobody else has, where there are as many
+// of the one as of the other; more than one, only where the driver's order then is the bus's.
+void find_addresses_of_the_silent(const std::vector<PciDevice>& gpus,
+                                  std::vector<Device>& devices) {
+  std::vector<std::string> unclaimed;
   for (const PciDevice& pci : gpus) {
     const bool claimed = std::any_of(devices.begin(), devices.end(), [&pci](const Device& device) {
       return device.pci_address == pci.address;
     });
-    if (claimed || pci.suspended) continue;
-    if (unclaimed != nullptr) return;
-    unclaimed = &pci;
+    if (!claimed && !pci.suspended && is_driven(pci)) unclaimed.push_back(pci.address);
   }
-  if (unknown == nullptr || unclaimed == nullptr || !unknown->uuid.empty()) return;
-  unknown->pci_address = unclaimed->address;
-  if (unknown->name.empty()) unknown->name = unclaimed->name;
+  std::vector<Device> told = devices;
+  std::size_t silent = 0;
+  for (Device& device : told) {
+    if (!device.pci_address.empty()) continue;
+    if (!device.uuid.empty() || silent == unclaimed.size()) return;  // a uuid: it is not on PCI
+    device.pci_address = unclaimed[silent++];
+  }
+  if (silent != unclaimed.size() || (silent > 1 && !in_order_of_bus(told))) return;
+  devices = std::move(told);
 }
 
 void add_bus_facts(const std::vector<PciDevice>& gpus, std::vector<Device>& devices) {
@@ -156,8 +174,7 @@ std::vector<std::string> awake_beside_asleep(const std::vector<PciDevice>& gpus)
   bool asleep = false;
   for (const PciDevice& gpu : gpus) {
     asleep |= gpu.suspended;
-    const bool with_driver = gpu.driver.empty() || gpu.driver == "nvidia";
-    if (!gpu.suspended && with_driver) awake.push_back(gpu.address);
+    if (!gpu.suspended && is_driven(gpu)) awake.push_back(gpu.address);
   }
   if (!asleep) awake.clear();
   return awake;
@@ -181,7 +198,7 @@ NvmlReport Collector::report(const Sources& sources, const Options& options, End
   NvmlReport report;
   describe_driver(sources, options, ending, report.driver);
   add_answers(report);
-  find_address_of_the_silent(gpus_, report.devices);
+  find_addresses_of_the_silent(gpus_, report.devices);
   add_bus_facts(gpus_, report.devices);
   add_from_bus(report);
   for (Device& device : report.devices) add_jetson_load(sources, device);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -97,14 +98,42 @@ TEST_CASE("a device that did not answer is a row with its identity and no readin
   CHECK(report.devices[2].vendor_index == 2U);
 }
 
-TEST_CASE("two silent devices without identity are not given each other's address") {
-  Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0")}, {}};
-  const NvmlReport report = here.report({frames::Ready{0, 2, "580.1", "13.0"}});
-  REQUIRE(report.devices.size() == 2);
-  CHECK(report.devices[0].pci_address.empty());
-  CHECK(report.devices[1].pci_address.empty());
-  CHECK(report.driver.state == "no answer");
-  CHECK(report.driver.error_id == "E0313");
+TEST_CASE("silent devices have the addresses that nobody else has, in the order of the bus") {
+  Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
+  for (PciDevice& pci : here.gpus) pci.name = "GeForce RTX 3090";
+  const NvmlReport nobody = here.report({frames::Ready{0, 3, "580.1", "13.0"}});
+  REQUIRE(nobody.devices.size() == 3);
+  CHECK(nobody.driver.state == "no answer");
+  CHECK(nobody.driver.error_id == "E0313");
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    CHECK(nobody.devices[i].pci_address == here.gpus[i].address);
+    CHECK(nobody.devices[i].vendor_index == i);
+    CHECK(nobody.devices[i].name == "GeForce RTX 3090");
+    CHECK(nobody.devices[i].numa_node == 1);
+    CHECK(nobody.devices[i].uuid.empty());
+  }
+  const NvmlReport one =
+      here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(1, "0000:20:00.0")});
+  REQUIRE(one.devices.size() == 3);
+  CHECK(one.devices[0].vendor_index == 0U);
+  CHECK(one.devices[1].name == "NVIDIA H100");
+  CHECK(one.devices[2].vendor_index == 2U);
+}
+
+TEST_CASE("silent devices have no address where it is not certain whose it is") {
+  Case here{{gpu("0000:10:00.0"), gpu("0000:20:00.0"), gpu("0000:30:00.0")}, {}};
+  const auto without_address = [](const NvmlReport& report) {
+    return std::count_if(report.devices.begin(), report.devices.end(),
+                         [](const auto& device) { return device.pci_address.empty(); });
+  };
+  // Fewer devices than the bus has: a container with some of them.
+  CHECK(without_address(here.report({frames::Ready{0, 2, "580.1", "13.0"}})) == 2);
+  // A driver that counts in another order than the bus.
+  CHECK(without_address(
+            here.report({frames::Ready{0, 3, "580.1", "13.0"}, answer(0, "0000:20:00.0")})) == 2);
+  // One of another driver: it is not NVML's to count.
+  here.gpus[1].driver = "nouveau";
+  CHECK(without_address(here.report({frames::Ready{0, 3, "580.1", "13.0"}})) == 3);
 }
 
 TEST_CASE("what sleeps is told from the bus alone") {
