@@ -19,6 +19,8 @@ struct NvmlTask {
   /// Not empty: no GPU is attached by initialisation, and these alone are asked, because another
   /// one sleeps.
   std::vector<std::string> only_addresses;
+  /// Not empty: only these of them, one after another, because one of them crashes the driver.
+  std::vector<std::uint32_t> one_by_one;
   bool processes = true;
   bool pcie_throughput = false;
   /// Above zero: again and again, only what read_sample() reads, and only of these (uuids or PCI

@@ -209,6 +209,14 @@ void run_all(const Job& pattern, std::uint32_t devices, bool keep_this_thread_fr
   for (std::uint32_t i = 0; i < started; ++i) pthread_join(threads[i], nullptr);
 }
 
+void run_one_by_one(const Job& pattern, std::uint32_t devices) {
+  for (const std::uint32_t position : pattern.task.one_by_one) {
+    Job job = pattern;
+    job.position = position;
+    if (position < devices) look_once(job);
+  }
+}
+
 // ---- the way there
 
 std::uint32_t count_devices(const NvmlTask& task, const Api& api, nvmlReturn_t* code) {
@@ -267,6 +275,7 @@ void run_nvml_child(int pipe, const NvmlTask& task) {
   sink.send(frames::Loaded{});
   const nvmlReturn_t initialised = initialise(task, api);
   if (initialised != NVML_SUCCESS) fail(sink, initialised);
+  sink.send(frames::Initialised{nanoseconds(CLOCK_MONOTONIC)});
   nvmlReturn_t counted{};
   const std::uint32_t devices = std::min(count_devices(task, api, &counted), frames::kMostDevices);
   if (counted != NVML_SUCCESS) fail(sink, counted);
@@ -274,7 +283,11 @@ void run_nvml_child(int pipe, const NvmlTask& task) {
   sink.send(
       frames::Ready{nanoseconds(CLOCK_MONOTONIC), devices, words.version, words.cuda_version});
   const bool sampling = task.interval.count() > 0;
-  run_all(Job{task, api, sink}, devices, sampling);
+  if (task.one_by_one.empty()) {
+    run_all(Job{task, api, sink}, devices, sampling);
+  } else {
+    run_one_by_one(Job{task, api, sink}, devices);
+  }
   if (sampling) wait_for_parent(sink);
   sink.send(frames::Done{});
   _exit(0);

@@ -184,14 +184,26 @@ void Collector::take(frames::Frame&& frame) {
   if (std::holds_alternative<frames::Loaded>(frame)) loaded_ = true;
   if (std::holds_alternative<frames::Done>(frame)) done_ = true;
   if (auto* failed = std::get_if<frames::Failed>(&frame)) failed_ = std::move(*failed);
+  if (const auto* initialised = std::get_if<frames::Initialised>(&frame)) {
+    if (!ready_) owes_since_ = initialised->monotonic_nanoseconds;
+  }
   if (auto* ready = std::get_if<frames::Ready>(&frame)) {
     if (ready_) return;  // once
     ready_ = std::move(*ready);
+    owes_since_ = ready_->monotonic_nanoseconds;
     devices_.resize(ready_->devices);
   }
   if (auto* device = std::get_if<frames::Device>(&frame)) {
     if (device->position < devices_.size()) devices_[device->position] = std::move(*device);
   }
+}
+
+std::vector<std::uint32_t> Collector::unfinished() const {
+  std::vector<std::uint32_t> positions;
+  for (std::uint32_t position = 0; position < devices_.size(); ++position) {
+    if (!devices_[position] || !devices_[position]->complete) positions.push_back(position);
+  }
+  return positions;
 }
 
 NvmlReport Collector::report(const Sources& sources, const Options& options, Ending ending) {
@@ -237,11 +249,11 @@ void Collector::describe_driver(const Sources& sources, const Options& options, 
     driver.state = "none";
   } else if (failed_) {
     describe_failure(*failed_, sources.nvml_library, driver);
-  } else if (done_) {
-    return;
   } else if (ending.closed) {
     describe_death(ending.signal, driver);
-  } else if (!ready_) {
+  } else if (done_) {
+    return;
+  } else if (!owes_since_) {
     describe_silence(loaded_, options.initialisation_deadline, driver);
   } else if (!some_answered) {
     describe_silent_devices(options.device_deadline, driver);

@@ -32,7 +32,10 @@ class Collector {
   void take(frames::Frame&& frame);
   /// The child said its last word.
   [[nodiscard]] bool over() const { return done_ || failed_.has_value(); }
-  [[nodiscard]] const std::optional<frames::Ready>& ready() const { return ready_; }
+  /// Since when it owes the next answer, by CLOCK_MONOTONIC; nullopt while it initialises.
+  [[nodiscard]] std::optional<std::int64_t> owes_since() const { return owes_since_; }
+  /// The positions without a whole answer, once it is known how many there are.
+  [[nodiscard]] std::vector<std::uint32_t> unfinished() const;
   [[nodiscard]] NvmlReport report(const Sources& sources, const Options& options, Ending ending);
   /// What there is to say where the driver was not asked: no library is named, or all its GPUs
   /// sleep.
@@ -49,6 +52,7 @@ class Collector {
   std::vector<std::string> only_addresses_;
   bool loaded_ = false;
   bool done_ = false;
+  std::optional<std::int64_t> owes_since_;
   std::optional<frames::Ready> ready_;
   std::optional<frames::Failed> failed_;
   std::vector<std::optional<frames::Device>> devices_;  // by position

@@ -16,7 +16,7 @@ using model::Reading;
 using wire::Reader;
 using wire::Writer;
 
-enum class Kind : unsigned char { kLoaded = 1, kReady, kFailed, kDevice, kDone };
+enum class Kind : unsigned char { kLoaded = 1, kReady, kFailed, kDevice, kDone, kInitialised };
 
 constexpr std::uint32_t kMostProcesses = 1U << 18U;
 constexpr std::uint32_t kMostListed = 64;  // partitions, reasons
@@ -97,6 +97,10 @@ struct BodyWriter {
   Writer& out;
   void operator()(const Loaded&) const { out.put(Kind::kLoaded); }
   void operator()(const Done&) const { out.put(Kind::kDone); }
+  void operator()(const Initialised& initialised) const {
+    out.put(Kind::kInitialised);
+    out.put(initialised.monotonic_nanoseconds);
+  }
   void operator()(const Ready& ready) const {
     out.put(Kind::kReady);
     out.put(ready.monotonic_nanoseconds);
@@ -252,6 +256,8 @@ std::optional<Frame> frame_of(Input& in) {
       return Loaded{};
     case Kind::kDone:
       return Done{};
+    case Kind::kInitialised:
+      return Initialised{in.in.get<std::int64_t>()};
     case Kind::kReady: {
       Ready ready;
       ready.monotonic_nanoseconds = in.in.get<std::int64_t>();

@@ -20,9 +20,13 @@ inline constexpr std::uint32_t kMostBytes = 16U << 20U;  // of one frame
 
 /// The library is open; initialisation begins.
 struct Loaded {};
-/// The driver is initialised; that many devices follow.
-struct Ready {
+/// The driver is initialised; how many devices it has follows.
+struct Initialised {
   std::int64_t monotonic_nanoseconds = 0;  // when: CLOCK_MONOTONIC is the same for both
+};
+/// That many devices follow.
+struct Ready {
+  std::int64_t monotonic_nanoseconds = 0;
   std::uint32_t devices = 0;
   std::string driver_version, cuda_version;
 };
@@ -45,7 +49,7 @@ struct Device {
 /// All devices were sent.
 struct Done {};
 
-using Frame = std::variant<Loaded, Ready, Failed, Device, Done>;
+using Frame = std::variant<Loaded, Initialised, Ready, Failed, Device, Done>;
 
 /// With its length in front, ready to be written.
 [[nodiscard]] std::string encode(const Frame& frame);

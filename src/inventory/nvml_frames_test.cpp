@@ -47,6 +47,7 @@ std::string framed(std::string_view body) {
 
 TEST_CASE("what is encoded is decoded, also when it comes byte by byte") {
   const std::string bytes = frames::encode(frames::Loaded{}) +
+                            frames::encode(frames::Initialised{11}) +
                             frames::encode(frames::Ready{12, 8, "580.95.05", "13.0"}) +
                             frames::encode(sample_frame()) + frames::encode(frames::Done{});
   frames::Parser parser;
@@ -55,11 +56,12 @@ TEST_CASE("what is encoded is decoded, also when it comes byte by byte") {
     parser.add({&byte, 1});
     while (auto frame = parser.next()) got.push_back(std::move(*frame));
   }
-  REQUIRE(got.size() == 4);
+  REQUIRE(got.size() == 5);
+  CHECK(std::get<frames::Initialised>(got[1]).monotonic_nanoseconds == 11);
   CHECK_FALSE(parser.damaged());
-  CHECK(std::get<frames::Ready>(got[1]).devices == 8);
-  CHECK(std::get<frames::Ready>(got[1]).driver_version == "580.95.05");
-  const auto& frame = std::get<frames::Device>(got[2]);
+  CHECK(std::get<frames::Ready>(got[2]).devices == 8);
+  CHECK(std::get<frames::Ready>(got[2]).driver_version == "580.95.05");
+  const auto& frame = std::get<frames::Device>(got[3]);
   CHECK(frame.position == 3);
   CHECK(frame.device.name == "NVIDIA H100");
   CHECK(frame.device.health == berth::model::Health::kDegraded);
@@ -70,7 +72,7 @@ TEST_CASE("what is encoded is decoded, also when it comes byte by byte") {
   CHECK(frame.processes.at(0).kind.mps);
   CHECK(frame.processes.at(1).host_pid == 4243);
   CHECK(frame.processes.at(1).sm_percent.why == Absence::kNotSupported);
-  CHECK(std::holds_alternative<frames::Done>(got[3]));
+  CHECK(std::holds_alternative<frames::Done>(got[4]));
 }
 
 TEST_CASE("a frame that was cut anywhere inside is damage, and nothing after it is believed") {

@@ -23,6 +23,7 @@ constexpr milliseconds kSlow{1000};
 // Where finish() is called after the deadline, what the child could not write into a full pipe yet
 // still gets that long.
 constexpr milliseconds kGrace{100};
+constexpr int kMostCrashes = 4;
 
 NvmlTask task_for(const Sources& sources, const Options& options,
                   const std::vector<system::PciDevice>& gpus) {
@@ -51,15 +52,17 @@ struct NvmlReader::State {
   /// True where the pipe has ended.
   bool collect();
   Ending wait();
+  /// After a crash asks again for what is missing, within the same deadline.
+  Ending wait_and_ask_again();
 };
 
 Clock::time_point NvmlReader::State::deadline(Clock::time_point finishing) const {
-  if (!collector.ready())
+  if (!collector.owes_since())
     return std::max(started + options.initialisation_deadline, finishing + kGrace);
   // The child's word on when it was, as far as it can be true.
-  const Clock::time_point said{std::chrono::nanoseconds(collector.ready()->monotonic_nanoseconds)};
-  const Clock::time_point ready = std::clamp(said, started, Clock::now());
-  return std::max(ready + options.device_deadline, finishing + kGrace);
+  const Clock::time_point said{std::chrono::nanoseconds(*collector.owes_since())};
+  const Clock::time_point since = std::clamp(said, started, Clock::now());
+  return std::max(since + options.device_deadline, finishing + kGrace);
 }
 
 bool NvmlReader::State::collect() {
@@ -74,13 +77,13 @@ Ending NvmlReader::State::wait() {
   while (!collector.over()) {
     const Clock::time_point now = Clock::now();
     Clock::time_point until = deadline(finishing);
-    const bool may_tell = !told_slow && !collector.ready();
+    const bool may_tell = !told_slow && !collector.owes_since();
     if (may_tell) until = std::min(until, started + kSlow);
     const auto left = std::chrono::ceil<milliseconds>(until - now).count();
     pollfd pipe{child.pipe.get(), POLLIN, 0};
     const int ready = poll(&pipe, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
     if (ready > 0) {
-      if (collect()) return {false, true, ending_of(child)};
+      if (collect() && !collector.over()) return {false, true, ending_of(child)};
     } else if (may_tell && Clock::now() >= started + kSlow) {
       options.on_slow(text("the NVIDIA driver is starting, which can take half a minute"));
       told_slow = true;
@@ -89,6 +92,30 @@ Ending NvmlReader::State::wait() {
     }
   }
   return {};
+}
+
+// One sick GPU must not cost the others their rows. Which one it was is not known of threads; one
+// after another, it is the first without an answer, and is left out from then on.
+Ending NvmlReader::State::wait_and_ask_again() {
+  const Ending first = wait();
+  Ending last = first;
+  std::vector<std::uint32_t> sick;
+  for (int crashes = 1; crashes <= kMostCrashes && last.closed && last.signal > 0; ++crashes) {
+    std::vector<std::uint32_t> missing = collector.unfinished();
+    for (const std::uint32_t position : sick) std::erase(missing, position);
+    if (crashes > 1 && !missing.empty()) {
+      sick.push_back(missing.front());
+      missing.erase(missing.begin());
+    }
+    if (missing.empty()) break;
+    task.one_by_one = std::move(missing);
+    end_nvml_child(child);
+    child = start_nvml_child(task);
+    if (child.pid < 0) break;
+    parser = {};
+    last = wait();
+  }
+  return collector.unfinished().empty() ? last : first;
 }
 
 NvmlReader::NvmlReader(const Sources& sources, const Options& options,
@@ -109,7 +136,7 @@ NvmlReport NvmlReader::finish() {
   if (!state.asked) return state.collector.report_unasked(state.sources);
   Ending ending;
   ending.no_child = state.child.pid < 0;
-  if (!ending.no_child) ending = state.wait();
+  if (!ending.no_child) ending = state.wait_and_ask_again();
   return state.collector.report(state.sources, state.options, ending);
 }
 

@@ -186,16 +186,49 @@ TEST_CASE("an empty name means that the driver is not asked") {
   CHECK(report.devices.at(0).readings.memory_used_bytes.why == Absence::kNotAsked);
 }
 
-TEST_CASE("a driver that crashes in one device takes no more than its process with it") {
+TEST_CASE("a driver that crashes in one device costs the others nothing") {
   const NvmlReport report = look(sources_with("crash_device"));
   CHECK(report.driver.state == "error");
   CHECK(report.driver.error_id == "E0306");
   REQUIRE(report.devices.size() == 8);
-  // Devices that had not told their address when the process ended come last.
-  const auto crashed = std::find_if(report.devices.begin(), report.devices.end(),
-                                    [](const auto& device) { return device.vendor_index == 3U; });
-  REQUIRE(crashed != report.devices.end());
-  CHECK(crashed->health == Health::kNoAnswer);
+  for (const auto& device : report.devices) {
+    CAPTURE(device.vendor_index.value_or(99));
+    const bool sick = device.vendor_index == 3U;
+    CHECK(device.health == (sick ? Health::kNoAnswer : Health::kOk));
+    CHECK(device.readings.memory_used_bytes.value.has_value() == !sick);
+  }
+  CHECK(report.processes.size() == 21);
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE("a driver that crashes again and again is left alone in the end") {
+  const auto start = Clock::now();
+  const NvmlReport report = look(sources_with("crash_second"));
+  CHECK(Clock::now() - start < 4s);
+  CHECK(report.driver.error_id == "E0306");
+  REQUIRE(report.devices.size() == 8);
+  const auto of = [&report](std::uint32_t index) {
+    return std::find_if(report.devices.begin(), report.devices.end(),
+                        [index](const auto& device) { return device.vendor_index == index; });
+  };
+  CHECK(of(0)->health == Health::kOk);
+  CHECK(of(1)->health == Health::kNoAnswer);
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE(
+    "a driver that is silent after its initialisation has no answer within the devices' time") {
+  Options options;
+  options.device_deadline = 200ms;
+  options.initialisation_deadline = 20s;
+  const auto start = Clock::now();
+  const NvmlReport report = look(sources_with("hang_count"), options, {gpu(10), gpu(11)});
+  CHECK(Clock::now() - start < 4s);
+  CHECK(report.driver.state == "no answer");
+  CHECK(report.driver.error_id == "E0313");
+  REQUIRE(report.devices.size() == 2);
+  CHECK(report.devices[1].pci_address == "0000:11:00.0");
+  CHECK(report.devices[1].health == Health::kNoAnswer);
 }
 
 TEST_CASE("a lost and a refused device keep their rows") {

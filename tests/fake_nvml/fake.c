@@ -3,9 +3,10 @@
  * not be repeated by what it is tested with. FAKE_DEVICES      how many (default 8) FAKE_STRIDE
  * size of the records that the _v3 process list writes: 16, 24 (default) or 32 FAKE_MISSING has no
  * nvmlDeviceGetCount FAKE_HANG_LOAD, FAKE_HANG_INIT           never come back FAKE_CRASH_INIT
- * SIGSEGV FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE, FAKE_REFUSED_DEVICE   the number
- * of one device FAKE_INIT_CODE    what nvmlInit_v2 answers FAKE_NO_ATTACH    only initialisation
- * without attaching works; only even addresses may be asked
+ * SIGSEGV FAKE_HANG_COUNT            nvmlDeviceGetCount_v2 never comes back FAKE_CRASH_SECOND
+ * SIGSEGV in every second device FAKE_HANG_DEVICE, FAKE_CRASH_DEVICE, FAKE_LOST_DEVICE,
+ * FAKE_REFUSED_DEVICE   the number of one device FAKE_INIT_CODE    what nvmlInit_v2 answers
+ * FAKE_NO_ATTACH    only initialisation without attaching works; only even addresses may be asked
  */
 #include <signal.h>
 #include <stdint.h>
@@ -88,6 +89,9 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
 
 #ifndef FAKE_MISSING
 EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
+#ifdef FAKE_HANG_COUNT
+  hang();
+#endif
   *count = FAKE_DEVICES;
   return 0;
 }
@@ -155,6 +159,9 @@ typedef struct {
 EXPORT int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
   if (device->index == FAKE_HANG_DEVICE) hang();
   if (device->index == FAKE_CRASH_DEVICE) raise(SIGSEGV);
+#ifdef FAKE_CRASH_SECOND
+  if (device->index % 2 == 1) raise(SIGSEGV);
+#endif
   memory->total = 80ull << 30;
   memory->used = (unsigned long long)(device->index + 1) << 30;
   memory->free = memory->total - memory->used;
