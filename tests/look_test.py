@@ -92,18 +92,23 @@ class Look(unittest.TestCase):
         self.assertNotIn("\x1b[", text(run("ls", "--color=never")))
 
     def test_a_machine_that_cannot_be_read_is_still_shown(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for name in ("missing", "empty"):
-                root = pathlib.Path(folder) / name
-                if name == "empty":
-                    for part in ("proc", "sys", "dev", "etc"):
-                        (root / part).mkdir(parents=True)
-                for words in ([], ["ls"], ["ps"], ["ls", "--details"]):
-                    with self.subTest(root=name, words=words):
-                        done = run(*words, env={"BERTH_ROOT": str(root)})
-                        self.assertEqual(done.returncode, 0)
-                        self.assertNotEqual(done.stdout, b"")
-                self.assertEqual(json.loads(run("ls", "--json", env={"BERTH_ROOT": str(root)}).stdout)["schema"], 1)
+        with tempfile.TemporaryDirectory() as root:
+            for part in ("proc", "sys", "dev", "etc"):
+                (pathlib.Path(root) / part).mkdir()
+            for words in ([], ["ls"], ["ps"], ["ls", "--details"]):
+                with self.subTest(words=words):
+                    done = run(*words, env={"BERTH_ROOT": root})
+                    self.assertEqual(done.returncode, 0)
+                    self.assertNotEqual(done.stdout, b"")
+            host = json.loads(run("ls", "--json", env={"BERTH_ROOT": root}).stdout)["host"]
+            self.assertEqual((host["cores_total"], host["cores_affinity"], host["memory_total_bytes"]), (None, None, None))
+            self.assertNotIn("1 core", text(run("ls", env={"BERTH_ROOT": root})))
+
+    def test_a_recorded_machine_that_is_not_there_is_an_error(self):
+        for words in ([], ["ls"], ["ps"], ["env"], ["doctor"], ["run", "--", "true"]):
+            with self.subTest(words=words):
+                done = run(*words, env={"BERTH_ROOT": "/nonexistent"})
+                self.assertEqual((done.returncode, b"E0012" in done.stderr), (2, True), done.stderr)
 
     def test_version_names_itself(self):
         for word in ("--version", "-V"):

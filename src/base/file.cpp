@@ -59,14 +59,16 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return line ? to_number(*line) : std::nullopt;
 }
 
-std::vector<std::string> list_folder(const std::string& path) {
+std::vector<std::string> list_folder(const std::string& path, std::size_t most) {
   std::vector<std::string> names;
   DIR* folder = ::opendir(path.c_str());
   if (folder == nullptr) return names;
   while (const dirent* entry =
              ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): its own stream
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+    if (name == "." || name == "..") continue;
+    if (names.size() == most) break;
+    names.emplace_back(name);
   }
   ::closedir(folder);
   std::sort(names.begin(), names.end());

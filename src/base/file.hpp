@@ -34,8 +34,10 @@ struct Roots {
 [[nodiscard]] std::optional<std::string> read_line(const std::string& path);
 /// A decimal (or 0x…) number that is all of the first line.
 [[nodiscard]] std::optional<std::int64_t> read_number(const std::string& path);
-/// Names in a folder, without "." and "..", sorted; empty where it cannot be read.
-[[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
+/// Names in a folder, without "." and "..", sorted; empty where it cannot be read. Not more than
+/// `most` are read.
+[[nodiscard]] std::vector<std::string> list_folder(const std::string& path,
+                                                   std::size_t most = SIZE_MAX);
 /// The last part of where a symbolic link points to ("amdgpu" for …/driver).
 [[nodiscard]] std::optional<std::string> link_name(const std::string& path);
 

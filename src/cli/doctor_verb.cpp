@@ -7,6 +7,7 @@
 #include "cli/verbs.hpp"
 #include "doctor/collect.hpp"
 #include "doctor/diagnose.hpp"
+#include "inventory/observe.hpp"
 #include "output/diagnosis.hpp"
 #include "output/json_writer.hpp"
 
@@ -68,6 +69,8 @@ void list_rules(const Context& context) {
 
 Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
   return doctor::this_machine(context.arguments.has("--static") ? doctor::Depth::kStatic
                                                                 : doctor::Depth::kLive);
 }

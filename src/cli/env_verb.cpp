@@ -44,6 +44,8 @@ Result<int> run_env(const Context& context) {
   const auto request = parse_request(context.arguments, user);
   if (!request) return request.error();
 
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
   inventory::Options options;
   options.opencl = inventory::OpenCl::kNever;  // no variable selects an OpenCL device
   options.on_slow = [&](std::string_view sentence) {

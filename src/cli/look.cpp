@@ -11,7 +11,10 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
   const Arguments& asked = context.arguments;
   if (asked.has("--opencl") && asked.has("--no-opencl"))
     return Error{ErrorCode::kInvalidArgument, "E0010",
-                 text("{} and {} contradict each other", "--opencl", "--no-opencl"), ""};
+                 text("{} and {} contradict each other", "--opencl", "--no-opencl"),
+                 text("leave one of them out")};
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
   inventory::Options options;
   options.process_details = options.holders = processes == Processes::kAll;
   if (!opencl) options.opencl = inventory::OpenCl::kNever;

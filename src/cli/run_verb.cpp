@@ -259,6 +259,8 @@ Result<int> run_run(const Context& context) {
   const Variables variables = whole_environment();
   const auto request = parse_request(context.arguments, variables);
   if (!request) return request.error();
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
   const auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {

@@ -37,14 +37,14 @@ model::DeviceProcess row_of(const DrmClient& client, const Device& device, int p
 
 }  // namespace
 
-void add_drm_processes(const std::vector<DrmClient>& clients, bool everybody,
+void add_drm_processes(const system::DrmSearch& search, bool everybody,
                        std::vector<Device>& devices, std::vector<model::DeviceProcess>& processes) {
   for (std::size_t position = 0; position < devices.size(); ++position) {
     Device& device = devices[position];
     if (device.vendor != model::Vendor::kAmd && device.vendor != model::Vendor::kIntel) continue;
     std::uint64_t sum = 0;
     bool all_told = true;
-    for (const DrmClient& client : clients) {
+    for (const DrmClient& client : search.clients) {
       if (!is_client_of(client, device)) continue;
       processes.push_back(row_of(client, device, static_cast<int>(position)));
       const auto& memory = processes.back().memory_bytes;
@@ -54,7 +54,9 @@ void add_drm_processes(const std::vector<DrmClient>& clients, bool everybody,
     const auto& used = device.readings.memory_used_bytes;
     if (device.memory_unified || used || used.why != model::Absence::kNotSupported) continue;
     if (sum > device.readings.memory_total_bytes.value_or(sum)) continue;
-    if (!everybody)
+    if (!search.finished)
+      device.readings.memory_used_bytes = model::Absence::kNoAnswer;
+    else if (!everybody)
       device.readings.memory_used_bytes = model::Absence::kNoPermission;
     else if (all_told)
       device.readings.memory_used_bytes = sum;

@@ -12,8 +12,8 @@ namespace berth::inventory {
 /// Adds a row for every client of an AMD or Intel device in `devices` (DeviceProcess::device is the
 /// position there, `pid` as in the /proc that was read). `everybody`: all processes could be looked
 /// at, so that where a driver does not tell the memory in use, the sum of its clients may stand for
-/// it.
-void add_drm_processes(const std::vector<system::DrmClient>& clients, bool everybody,
+/// it. Where the search was cut short, nobody knows.
+void add_drm_processes(const system::DrmSearch& search, bool everybody,
                        std::vector<model::Device>& devices,
                        std::vector<model::DeviceProcess>& processes);
 

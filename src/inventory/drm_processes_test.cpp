@@ -37,8 +37,8 @@ TEST_CASE("clients become rows of the AMD and Intel device whose node they hold"
                                  gpu(Vendor::kIntel, kSecond)};
   std::vector<DeviceProcess> rows;
   add_drm_processes(
-      {client(7, kFirst, 10, 99), client(7, kSecond, 20), client(8, "0000:01:00.0", 5),
-       client(9, "", 5), client(10, kSecond, std::nullopt, 3)},
+      {{client(7, kFirst, 10, 99), client(7, kSecond, 20), client(8, "0000:01:00.0", 5),
+        client(9, "", 5), client(10, kSecond, std::nullopt, 3)}},
       true, devices, rows);
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].device == 1);
@@ -56,7 +56,7 @@ TEST_CASE("memory in use is the sum of the clients only where all could be seen 
   const auto used = [](const std::vector<DrmClient>& clients, bool everybody, Device device) {
     std::vector<Device> devices = {std::move(device)};
     std::vector<DeviceProcess> rows;
-    add_drm_processes(clients, everybody, devices, rows);
+    add_drm_processes({clients, true}, everybody, devices, rows);
     return devices[0].readings.memory_used_bytes;
   };
   const Device intel = gpu(Vendor::kIntel, kFirst);
@@ -66,6 +66,11 @@ TEST_CASE("memory in use is the sum of the clients only where all could be seen 
   CHECK(!used({client(1, kFirst, 10)}, false, intel));
   CHECK(!used({client(1, kFirst, 10), client(2, kFirst, std::nullopt)}, true, intel));
   CHECK(!used({client(1, kFirst, 5000)}, true, intel));
+  std::vector<Device> cut_short = {intel};
+  std::vector<DeviceProcess> some;
+  add_drm_processes({{client(1, kFirst, 10)}, false}, true, cut_short, some);
+  CHECK(cut_short[0].readings.memory_used_bytes.why == Absence::kNoAnswer);
+  CHECK(some.size() == 1);
   Device told = intel;
   told.readings.memory_used_bytes = 77U;
   CHECK(used({client(1, kFirst, 10)}, true, told).value == 77);
@@ -79,8 +84,8 @@ TEST_CASE("graphics inside a processor uses the host's memory") {
   integrated.memory_unified = true;
   std::vector<Device> devices = {integrated};
   std::vector<DeviceProcess> rows;
-  add_drm_processes({client(1, kFirst, 10, 30), client(2, kFirst, std::nullopt, 5)}, true, devices,
-                    rows);
+  add_drm_processes({{client(1, kFirst, 10, 30), client(2, kFirst, std::nullopt, 5)}}, true,
+                    devices, rows);
   CHECK(*rows[0].memory_bytes == 40);
   CHECK(*rows[1].memory_bytes == 5);
   CHECK(!devices[0].readings.memory_used_bytes);

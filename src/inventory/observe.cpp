@@ -37,6 +37,8 @@ using std::chrono::milliseconds;
 /// Long enough for the descriptors of some ten thousand processes; after that a look is better than
 /// a complete one.
 constexpr milliseconds kHolderSearch{100};
+/// Who is not found here makes a device look free, so this one may take longer.
+constexpr milliseconds kClientSearch{500};
 
 /// A platform that compiles its own kernels may take a second to start; a hung one never answers,
 /// and a look that waits longer than this feels broken.
@@ -75,6 +77,7 @@ class Look {
     finish_opencl(report);
     join(std::move(report));
     if (options_.processes) attribute();
+    explain_simulated_memory();
     return std::move(snapshot_);
   }
 
@@ -91,7 +94,7 @@ class Look {
     snapshot_.host.simulated = sources_.simulated;
     cpu_ = system::cpu_device(roots, snapshot_.host);
     if (options_.processes && std::any_of(others_.begin(), others_.end(), has_drm_clients))
-      clients_ = system::read_drm_clients(roots);
+      clients_ = system::read_drm_clients(roots, kClientSearch);
   }
 
   static bool is_usable(const Device& device) { return device.managed; }
@@ -168,6 +171,11 @@ class Look {
   }
 
   void describe_processes() {
+    if (!clients_.finished)
+      snapshot_.notes.push_back(
+          text("the search for processes on AMD and Intel devices was ended after {} ms: there may "
+               "be more of them",
+               kClientSearch.count()));
     const Roots& roots = sources_.roots;
     if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty())
       snapshot_.notes.push_back(
@@ -183,6 +191,18 @@ class Look {
           "of its own they are"));
     fill_local(snapshot_.processes, roots, translator,
                options_.process_details ? system::Depth::kAll : system::Depth::kUser);
+  }
+
+  /// The processes of a simulated machine were planned for the memory of its own host, not ours.
+  void explain_simulated_memory() {
+    const bool shared =
+        std::any_of(snapshot_.devices.begin(), snapshot_.devices.end(), [](const Device& device) {
+          return device.memory_unified && device.kind != model::DeviceKind::kCpu;
+        });
+    if (sources_.simulated && shared && !snapshot_.processes.empty())
+      snapshot_.notes.push_back(
+          text("the host is not simulated: memory that a device shares with it is this machine's, "
+               "and its simulated processes may claim more"));
   }
 
   void attribute() {
@@ -227,7 +247,7 @@ class Look {
   std::vector<Device> others_;  // all but NVIDIA's and the CPU
   Device cpu_;
   std::optional<opencl::Reader> opencl_;
-  std::vector<system::DrmClient> clients_;
+  system::DrmSearch clients_;
   bool foreign_ = false;  // the driver's pids mean nothing here
 };
 

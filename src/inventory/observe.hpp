@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "model/snapshot.hpp"
 
 namespace berth::inventory {
@@ -23,6 +24,9 @@ struct Sources {
   /// sim`): sys = DIR/sys, drm_proc = DIR/proc where it exists; libnvidia-ml.so.1 is found by
   /// LD_LIBRARY_PATH as any program finds it.
   [[nodiscard]] static Sources from_environment();
+  /// Fails with kInvalidArgument (E0012) where BERTH_ROOT names no folder: a machine that is not
+  /// there must not look like one without anything in it.
+  [[nodiscard]] static Status check_environment();
 };
 
 enum class OpenCl { kAuto, kAlways, kNever };  // kAuto: only where no other GPU was found

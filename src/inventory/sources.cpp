@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include "base/environment_variables.hpp"
+#include "base/text.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::inventory {
@@ -33,6 +34,13 @@ Sources Sources::from_environment() {
   if (auto library = env("BERTH_NVML_LIBRARY")) sources.nvml_library = std::move(*library);
   if (auto library = env("BERTH_OPENCL_LIBRARY")) sources.opencl_library = std::move(*library);
   return sources;
+}
+
+Status Sources::check_environment() {
+  const auto root = env_nonempty("BERTH_ROOT");
+  if (!root || is_folder(*root)) return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0012",
+               text("BERTH_ROOT: there is no folder {}", printable(*root)), "unset BERTH_ROOT"};
 }
 
 }  // namespace berth::inventory

@@ -49,6 +49,16 @@ TEST_CASE("a recorded machine asks no library of this one unless it is named") {
   CHECK(sources.opencl_library.empty());
 }
 
+TEST_CASE("a recorded machine that is not there is an error, not a machine without anything") {
+  const CleanEnvironment clean;
+  CHECK(Sources::check_environment());
+  set("BERTH_ROOT", "/nonexistent");
+  REQUIRE(!Sources::check_environment());
+  CHECK(Sources::check_environment().error().id == "E0012");
+  set("BERTH_ROOT", "/");
+  CHECK(Sources::check_environment());
+}
+
 TEST_CASE("a simulated machine has its own devices and this machine's processes") {
   const CleanEnvironment clean;
   set("BERTH_SIM_DIR", "/nonexistent/sim");

@@ -14,8 +14,8 @@ namespace berth::model {
 /// What this process may use of the host's processors and memory.
 struct CpuBudget {
   std::string affinity;               // kernel list format, what sched_getaffinity says
-  int cores_total = 0;                // online in the machine
-  int cores_affinity = 0;             // after affinity and cpuset
+  int cores_total = 0;                // online in the machine; 0 not known
+  int cores_affinity = 0;             // after affinity and cpuset; 0 not known
   std::optional<double> quota_cores;  // cgroup CPU quota, nullopt: none
   int cores_usable = 1;  // min of the two, rounded down, at least 1: the thread count to use
   std::uint64_t memory_total_bytes = 0;  // of the machine

@@ -65,6 +65,7 @@ std::string cpu_part(const model::Host& host, bool name_it) {
   model::Device named;
   named.name = host.cpu_model;
   std::string out = name_it && !host.cpu_model.empty() ? clip(short_name(named), 40) + ", " : "";
+  if (cpu.cores_total == 0) return out + std::string(tr("cores not known"));
   const int total = std::max(cpu.cores_total, cpu.cores_usable);
   if (total == cpu.cores_usable) return out + text_n("{} core", "{} cores", total, total);
   if (name_it)

@@ -40,6 +40,12 @@ void add_array(JsonWriter& json, std::string_view key, const Rows& rows, Write w
   json.close(']');
 }
 
+/// What is counted and cannot be none: 0 is how "not known" is kept.
+template <typename T>
+std::optional<T> known(T count) {
+  return count == 0 ? std::nullopt : std::optional<T>(count);
+}
+
 void add_host(JsonWriter& json, const model::Host& host) {
   const model::CpuBudget& cpu = host.cpu;
   json.key("host");
@@ -47,13 +53,13 @@ void add_host(JsonWriter& json, const model::Host& host) {
   json.text_field("hostname", host.hostname);
   json.text_field("kernel", host.kernel);
   json.text_field("cpu_model", host.cpu_model);
-  json.field("cores_total", cpu.cores_total);
-  json.field("cores_affinity", cpu.cores_affinity);
+  json.field("cores_total", known(cpu.cores_total));
+  json.field("cores_affinity", known(cpu.cores_affinity));
   json.field("cores_quota", cpu.quota_cores);
   json.field("cores_usable", cpu.cores_usable);
   json.text_field("affinity", cpu.affinity);
   json.field("numa_nodes", host.numa_nodes);
-  json.field("memory_total_bytes", cpu.memory_total_bytes);
+  json.field("memory_total_bytes", known(cpu.memory_total_bytes));
   json.field("memory_limit_bytes", cpu.memory_limit_bytes);
   json.field("memory_available_bytes", cpu.memory_available_bytes);
   json.text_field("container", host.container);

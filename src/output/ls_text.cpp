@@ -57,6 +57,11 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot,
                const std::map<int, Use>& uses) {
   const auto use = uses.find(device.index);
   if (use != uses.end()) return show_users(use->second);
+  // What the driver says above stands for all of its devices.
+  const bool said_above = !snapshot.driver.message.empty() &&
+                          device.vendor == model::Vendor::kNvidia &&
+                          device.kernel_driver != "vfio-pci";
+  if (!device.managed && said_above) return {};
   if (!device.managed) return {std::string(tr("seen, not managed")), Style::kDim};
   if (device.health == Health::kNoAnswer || device.health == Health::kLost) {
     const std::string why = health_words(device);
@@ -67,9 +72,20 @@ Cell last_cell(const Device& device, const model::Snapshot& snapshot,
     return {health_words(device), Style::kDim};
   if (device.kind == DeviceKind::kCpu) {
     const model::CpuBudget& cpu = snapshot.host.cpu;
+    if (cpu.cores_total == 0) return {std::string(tr("cores not known")), Style::kDim};
     return {text_n("{} core", "{} cores", cpu.cores_usable, cpu.cores_usable), Style::kDim};
   }
+  // The note of a device of OpenCL tells its platform, not its users.
+  if (device.kind == DeviceKind::kOpenCl) return {};
   return {printable(device.note), Style::kDim};
+}
+
+/// Nothing where no device has a node: most machines have one, and do not number it.
+std::string node_of(const Device& device, const model::Snapshot& snapshot) {
+  if (device.numa_node) return std::to_string(*device.numa_node);
+  const bool some = std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
+                                [](const Device& one) { return one.numa_node.has_value(); });
+  return some && !device.pci_address.empty() ? "-" : "";
 }
 
 /// The uuid is long: the compact table leaves it, and the address, to --wide and --details.
@@ -106,9 +122,8 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
              show_used(readings.memory_used_bytes, readings.memory_total_bytes),
              hide(show_percent(readings.utilization_percent)),
              hide(show_celsius(readings.temperature_celsius)), hide(power_of(readings)),
-             hide(clock_of(readings)), on_pci ? link_of(readings) : "",
-             device.numa_node ? std::to_string(*device.numa_node) : "", mode_of(device),
-             Cell(slowed_by(device), Style::kYellow),
+             hide(clock_of(readings)), on_pci ? link_of(readings) : "", node_of(device, snapshot),
+             mode_of(device), Cell(slowed_by(device), Style::kYellow),
              Cell(std::string(word_for(device.health)), style_for(device.health)),
              last_cell(device, snapshot, uses)});
   add_partitions(table, device, snapshot, wide);

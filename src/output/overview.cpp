@@ -24,10 +24,9 @@ bool has_process(const model::Snapshot& snapshot, int device) {
 }
 
 bool has_unexplained_memory(const model::Snapshot& snapshot, int device) {
-  return std::any_of(snapshot.unattributed.begin(), snapshot.unattributed.end(),
-                     [&](const auto& memory) {
-                       return memory.device == device && memory.cause != "driver_reserve";
-                     });
+  return std::any_of(
+      snapshot.unattributed.begin(), snapshot.unattributed.end(),
+      [&](const auto& memory) { return memory.device == device && !is_usual(memory); });
 }
 
 std::string device_label(const Device& device) {
@@ -183,7 +182,7 @@ std::vector<Problem> problems_of(const model::Snapshot& snapshot) {
                           fmt::format("berth ls --details --device {}", device.index)});
   for (const model::Unattributed& memory : snapshot.unattributed) {
     const Device* device = find_device(snapshot, memory.device);
-    if (device == nullptr || memory.cause == "driver_reserve") continue;
+    if (device == nullptr || is_usual(memory)) continue;
     problems.push_back({memory.device, memory.cause,
                         text("{}: {} that no process accounts for: {}", device_label(*device),
                              show_bytes(memory.memory_bytes), cause_words(memory.cause)),

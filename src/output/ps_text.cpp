@@ -52,6 +52,23 @@ Cell command_of(const DeviceProcess& process, bool wide) {
   return {"-", Style::kDim};
 }
 
+/// The partition that a process is in, as `berth ls` names it; nullptr: the whole device.
+const model::Partition* partition_of(const DeviceProcess& process,
+                                     const model::Snapshot& snapshot) {
+  const model::Device* device = find_device(snapshot, process.device);
+  if (device == nullptr || process.partition_uuid.empty()) return nullptr;
+  for (const model::Partition& part : device->partitions)
+    if (part.uuid == process.partition_uuid) return &part;
+  return nullptr;
+}
+
+std::string name_of(const model::Partition* part) {
+  if (part == nullptr) return "";
+  std::string name = printable(part->name);
+  if (name.starts_with("MIG ")) name.erase(0, 4);
+  return std::to_string(part->index) + (name.empty() ? "" : " " + name);
+}
+
 struct Shape {
   bool kinds = false;      // some process does more than compute
   bool host_pids = false;  // some host pid is not the pid
@@ -66,11 +83,14 @@ Shape shape_of(const model::Snapshot& snapshot) {
   return shape;
 }
 
-void add_process(Table& table, const DeviceProcess& process, const Shape& shape, bool wide) {
+void add_process(Table& table, const DeviceProcess& process, const model::Snapshot& snapshot,
+                 const Shape& shape, bool wide) {
   const auto number = [](const std::optional<std::int64_t>& pid) {
     return pid ? std::to_string(*pid) : std::string("-");
   };
-  table.add({Cell(std::to_string(process.device), Style::kBold), number(process.pid),
+  table.add({Cell(std::to_string(process.device), Style::kBold),
+             name_of(partition_of(process, snapshot)),
+             wide ? printable(process.partition_uuid) : "", number(process.pid),
              shape.host_pids ? number(process.host_pid) : "",
              process.user.empty() ? "-" : printable(process.user),
              process.memory_bytes ? show_bytes(*process.memory_bytes) : "-",
@@ -82,7 +102,8 @@ void add_process(Table& table, const DeviceProcess& process, const Shape& shape,
 }
 
 void add_unattributed(Table& table, const model::Unattributed& memory) {
-  table.add({Cell(std::to_string(memory.device), Style::kBold), "-", "", "-",
+  if (is_usual(memory)) return;
+  table.add({Cell(std::to_string(memory.device), Style::kBold), "", "", "-", "", "-",
              Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "",
              Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
 }
@@ -98,6 +119,7 @@ std::string_view nobody(const model::Snapshot& snapshot) {
 std::string holders_of(const model::Snapshot& snapshot, const Terminal& terminal) {
   std::string out;
   for (const model::Unattributed& memory : snapshot.unattributed) {
+    if (memory.cause == "driver_reserve") continue;
     const std::string label = text("device {}", memory.device) + "   ";
     std::string says = text("{} that no process accounts for: {}", show_bytes(memory.memory_bytes),
                             cause_words(memory.cause));
@@ -154,11 +176,14 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
   Terminal terminal = given;
   if (wide) terminal.width = kUnlimited;
   std::string out = driver_problem(snapshot, given);
-  if (snapshot.processes.empty() && snapshot.unattributed.empty()) {
+  if (snapshot.processes.empty() &&
+      std::all_of(snapshot.unattributed.begin(), snapshot.unattributed.end(), is_usual)) {
     out += std::string(nobody(snapshot)) + "\n";
     return given.spell(out + footer(snapshot, given));
   }
   Table table({{"", true},
+               {"MIG"},
+               {"MIG uuid"},
                {"pid", true},
                {std::string(tr("host pid")), true},
                {std::string(tr("user"))},
@@ -179,7 +204,7 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
   for (const DeviceProcess& process : snapshot.processes) {
     for (; by_device && memory != end && memory->device < process.device; ++memory)
       add_unattributed(table, *memory);
-    add_process(table, process, shape, wide);
+    add_process(table, process, snapshot, shape, wide);
   }
   for (; memory != end; ++memory) add_unattributed(table, *memory);
   out += table.render(terminal) + holders_of(snapshot, given) + footer(snapshot, given);

@@ -177,3 +177,28 @@ TEST_CASE("a broken snapshot is shown, not trusted") {
   CHECK_FALSE(ps_text(snapshot, Terminal{}, true).empty());
   CHECK_FALSE(details_text(snapshot, Terminal{}).empty());
 }
+
+TEST_CASE("memory that a driver never tells of, and its own, are no problem") {
+  model::Snapshot snapshot = sample_machines().front().second;
+  snapshot.unattributed.clear();
+  const std::size_t before = problems_of(snapshot).size();
+  for (const char* usual : {"driver_reserve", "not_reported"}) {
+    snapshot.unattributed = {{0, std::uint64_t{1} << 30U, usual, {}}};
+    CHECK(problems_of(snapshot).size() == before);
+    CHECK(ps_text(snapshot, Terminal{}, false).find("no process accounts for it") ==
+          std::string::npos);
+  }
+  snapshot.unattributed = {{0, std::uint64_t{1} << 30U, "zombie", {}}};
+  CHECK(problems_of(snapshot).size() == before + 1);
+  snapshot.processes.clear();
+  snapshot.unattributed = {{0, std::uint64_t{1} << 28U, "driver_reserve", {}}};
+  CHECK(ps_text(snapshot, Terminal{}, false) == "no process uses a device\n");
+}
+
+TEST_CASE("how many processors there are is said only where it is known") {
+  model::Snapshot snapshot = sample_machines().front().second;
+  snapshot.host.cpu = {};
+  const std::string shown = ls_text(snapshot, Terminal{}, false);
+  CHECK(shown.find("cores not known") != std::string::npos);
+  CHECK(shown.find("1 core") == std::string::npos);
+}

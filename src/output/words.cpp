@@ -164,6 +164,10 @@ std::string cause_words(std::string_view cause) {
   return word == nullptr ? printable(cause) : std::string(tr(word->says));
 }
 
+bool is_usual(const model::Unattributed& memory) {
+  return memory.cause == "driver_reserve" || memory.cause == "not_reported";
+}
+
 std::string short_name(const model::Device& device) {
   std::string name = printable(device.name.empty() ? device.vendor_name : device.name);
   for (const std::string_view what : {"(R)", "(TM)", "(r)", "(tm)", " CPU", " Processor"})

@@ -30,6 +30,9 @@ namespace berth::output {
 [[nodiscard]] std::string mode_words(std::string_view mode);
 /// Unattributed::cause in words: "a zombie process holds it".
 [[nodiscard]] std::string cause_words(std::string_view cause);
+/// Memory without an owner that is how this driver always is, and needs no look: its own reserve,
+/// or that of processes whose sizes it does not tell (Windows, WSL).
+[[nodiscard]] bool is_usual(const model::Unattributed& memory);
 
 /// The name without what every reader knows ("NVIDIA ", "GeForce ", "(R)", "@ 2.40GHz").
 [[nodiscard]] std::string short_name(const model::Device& device);

@@ -65,6 +65,7 @@ std::vector<int> pick(const std::vector<int>& close, const std::vector<int>& all
 std::string limits_of(const model::CpuBudget& cpu) {
   if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity)
     return text("the quota is {:.1f} cores", *cpu.quota_cores);
+  if (cpu.cores_total == 0) return text("how many cores there are is not known");
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 

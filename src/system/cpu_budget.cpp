@@ -164,7 +164,7 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   const std::vector<int> within = model::intersection(cpus, limits.cpuset);
   if (!within.empty()) cpus = within;
   budget.affinity = model::show_cpu_list(cpus);
-  budget.cores_affinity = std::max(static_cast<int>(cpus.size()), 1);
+  budget.cores_affinity = static_cast<int>(cpus.size());
   budget.cores_total = std::max(static_cast<int>(online.size()), budget.cores_affinity);
   budget.quota_cores = limits.quota_cores;
   budget.cores_usable = whole_cores(budget.cores_affinity, limits.quota_cores);

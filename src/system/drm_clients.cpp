@@ -15,20 +15,27 @@
 namespace berth::system {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kMostDescriptors = 65536;
 
 bool is_folder(const std::string& path) {
   return ::access((path + "/.").c_str(), F_OK) == 0;
 }
 
-/// The descriptors of one process that are DRM files.
-std::vector<std::string> drm_descriptors(const std::string& process) {
+/// The descriptors of one process that are DRM files; those that were not looked at until `end` are
+/// among them.
+std::vector<std::string> drm_descriptors(const std::string& process, Clock::time_point end) {
   const std::string folder = process + "/fd";
-  std::vector<std::string> names = list_folder(folder);
+  std::vector<std::string> names = list_folder(folder, kMostDescriptors);
   // A recorded machine may lack the links; what is no DRM file is then found out by its text.
-  if (names.empty() && !is_folder(folder)) return list_folder(process + "/fdinfo");
-  if (names.size() > kMostDescriptors) names.resize(kMostDescriptors);
+  if (names.empty() && !is_folder(folder))
+    return list_folder(process + "/fdinfo", kMostDescriptors);
+  int seen = 0;
+  bool over = false;
   const auto is_other = [&](const std::string& name) {
+    over = over || (++seen % 256 == 0 && Clock::now() > end);
+    if (over) return false;
     std::array<char, 64> target;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t n = ::readlink((folder + "/" + name).c_str(), target.data(), target.size());
     const std::string_view path(target.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
@@ -53,13 +60,16 @@ DrmClient& client_of(std::vector<DrmClient>& clients, std::size_t first, std::in
 
 }  // namespace
 
-std::vector<DrmClient> read_drm_clients(const Roots& roots) {
-  std::vector<DrmClient> clients;
+DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  DrmSearch search;
+  std::vector<DrmClient>& clients = search.clients;
   std::set<std::pair<std::string, std::uint64_t>> seen;
   for (const std::int64_t pid : list_pids(roots.drm_proc)) {
     const std::string process = roots.drm_proc + "/" + std::to_string(pid);
     const std::size_t first = clients.size();
-    for (const std::string& name : drm_descriptors(process)) {
+    for (const std::string& name : drm_descriptors(process, end)) {
+      if (Clock::now() > end) break;
       const auto text = slurp(fmt::format("{}/fdinfo/{}", process, name), 16384);
       const auto info = text ? parse_drm_fdinfo(*text) : std::nullopt;
       // Without an id the same client could be counted twice.
@@ -68,10 +78,12 @@ std::vector<DrmClient> read_drm_clients(const Roots& roots) {
       if (!seen.emplace(device, *info->client_id).second) continue;
       add_fdinfo(client_of(clients, first, pid, *info), *info);
     }
+    search.finished = search.finished && Clock::now() <= end;
     std::sort(clients.begin() + static_cast<std::ptrdiff_t>(first), clients.end(),
               [](const DrmClient& a, const DrmClient& b) { return a.pci_address < b.pci_address; });
+    if (!search.finished) break;
   }
-  return clients;
+  return search;
 }
 
 }  // namespace berth::system

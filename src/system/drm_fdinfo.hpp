@@ -3,6 +3,7 @@
 // needs a library or wakes a device.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,8 +49,14 @@ struct DrmClient {
 
 void add_fdinfo(DrmClient& client, const DrmFdinfo& info);
 
-/// By pid, then device. A client that several processes hold (after a fork, or passed on) counts
-/// once, for the lowest pid. Files that the caller may not read are passed over.
-[[nodiscard]] std::vector<DrmClient> read_drm_clients(const Roots& roots);
+struct DrmSearch {
+  /// By pid, then device. A client that several processes hold (after a fork, or passed on) counts
+  /// once, for the lowest pid.
+  std::vector<DrmClient> clients;
+  bool finished = true;  // false: time was up before all processes were looked at
+};
+/// Files that the caller may not read are passed over. As root every descriptor of every process is
+/// looked at, which can be millions, so there is a limit.
+[[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit);
 
 }  // namespace berth::system

@@ -10,6 +10,7 @@
 
 using namespace berth;
 using namespace berth::system;
+using namespace std::chrono_literals;
 
 namespace {
 constexpr const char* kAmdgpu =
@@ -110,7 +111,7 @@ TEST_CASE("clients are found by their links, shared ones count once, for the low
   tree.link("200/fd/7", "/dev/dri/renderD129");
   tree.write("200/fdinfo/7", kXe);
   tree.write("notapid/fdinfo/5", kXe);
-  const auto clients = read_drm_clients(tree.roots);
+  const auto clients = read_drm_clients(tree.roots, 60s).clients;
   REQUIRE(clients.size() == 2);
   CHECK(clients[0].pid == 100);
   CHECK(clients[0].device_bytes == 1024U * 1024);
@@ -122,7 +123,7 @@ TEST_CASE("a recorded machine without links is read by its texts") {
   const Tree tree;
   tree.write("300/fdinfo/3", "pos:\t0\n");
   tree.write("300/fdinfo/4", kXe);
-  const auto clients = read_drm_clients(tree.roots);
+  const auto clients = read_drm_clients(tree.roots, 60s).clients;
   REQUIRE(clients.size() == 1);
   CHECK(clients[0].pid == 300);
 }
@@ -130,5 +131,17 @@ TEST_CASE("a recorded machine without links is read by its texts") {
 TEST_CASE("where there are no processes there are no clients") {
   Roots roots;
   roots.drm_proc = "/nonexistent";
-  CHECK(read_drm_clients(roots).empty());
+  CHECK(read_drm_clients(roots, 1s).clients.empty());
+  CHECK(read_drm_clients(roots, 1s).finished);
+}
+
+TEST_CASE("a search for clients that takes too long is ended, and says so") {
+  const Tree tree;
+  for (int pid = 1; pid <= 50; ++pid)
+    tree.write(std::to_string(pid) + "/fdinfo/3",
+               std::string(kXe) + "drm-client-id:\t" + std::to_string(pid) + "\n");
+  const DrmSearch cut = read_drm_clients(tree.roots, 0ms);
+  CHECK_FALSE(cut.finished);
+  CHECK(cut.clients.size() < 50);
+  CHECK(read_drm_clients(tree.roots, 60s).finished);
 }

@@ -124,3 +124,13 @@ TEST_CASE("this very machine has cores, memory and a name") {
   CHECK(!host.hostname.empty());
   CHECK(!host.kernel.empty());
 }
+
+TEST_CASE("where nothing tells how many processors there are it is not known, and one is used") {
+  Roots roots;
+  roots.proc = roots.sys = "/nonexistent";
+  const auto cpu = read_cpu_budget(roots);
+  CHECK(cpu.cores_total == 0);
+  CHECK(cpu.cores_affinity == 0);
+  CHECK(cpu.cores_usable == 1);
+  CHECK(cpu.affinity.empty());
+}
