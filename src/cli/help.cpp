@@ -91,7 +91,7 @@ std::string overview(const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   std::string out =
       lines(output::wrap(tr("Berth gives every job its place on the GPUs of a machine."), width));
-  out += "\n" + std::string(tr("usage:")) + " berth [VERB] [OPTIONS]\n";
+  out += "\n" + text("usage: {}", "berth " + std::string(tr("[VERB] [OPTIONS]"))) + "\n";
   for (const Group group : kGroups) {
     std::vector<Row> rows;
     for (const Verb& verb : verbs())
@@ -111,8 +111,10 @@ std::string page(const Verb& verb, const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   std::string out = lines(output::wrap(
       std::string("berth ") + verb.name + " — " + std::string(tr(verb.summary)), width));
-  out += "\n" + std::string(tr("usage:")) + " berth " + verb.name + " " +
-         std::string(tr("[OPTIONS]")) + (verb.operands[0] == '\0' ? "" : " ") + verb.operands +
+  const std::string operands = verb.operands[0] == '\0' ? "" : std::string(" ") + verb.operands;
+  out += "\n" +
+         text("usage: {}",
+              std::string("berth ") + verb.name + " " + std::string(tr("[OPTIONS]")) + operands) +
          "\n";
   if (!verb.options.empty())
     out += heading(msgid("Options"), terminal) + options_of(verb.options, terminal);

@@ -119,7 +119,7 @@ Result<int> dispatch(Context& context, const Call& call) {
     return Error{ErrorCode::kUnsupported, "E0008",
                  text("the output cannot be written: {}",
                       std::generic_category().message(context.write_error)),
-                 ""};
+                 text("free space (df -h shows where there is none), or write elsewhere")};
   return code;
 }
 

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
@@ -22,10 +24,13 @@ namespace berth::cli {
 namespace {
 
 namespace wire = berth::wire::sim;
+
+constexpr int kUnlimited = 10'000;  // columns
 using Json = nlohmann::ordered_json;
 using output::Style;
 
-Result<sim::Options> options_of(const Arguments& arguments, std::size_t devices) {
+Result<sim::Options> options_of(const Arguments& arguments, const sim::Machine& machine) {
+  const std::size_t devices = sim::device_count(machine);
   sim::Options options;
   if (const auto given = arguments.value("--processes")) {
     const auto number = parse_integer(*given, 0, wire::kMaxProcesses);
@@ -45,6 +50,8 @@ Result<sim::Options> options_of(const Arguments& arguments, std::size_t devices)
   for (const std::string& given : arguments.values("--fault")) {
     const auto fault = sim::parse_fault(given, devices);
     if (!fault) return fault.error();
+    if (auto shown = sim::check_effect(given, *fault, machine); !shown)
+      return std::move(shown).error();
     options.faults.push_back(*fault);
   }
   if (options.faults.size() > wire::kMaxFaults)
@@ -167,7 +174,7 @@ std::string describe_text(const Description& description, const output::Terminal
     const wire::Device& d = description.view.device(i);
     table.add({std::to_string(i), std::string(d.name), show_bytes(d.memory_total),
                show_power(d.power_limit), address_of(d),
-               d.numa_node < 0 ? "" : std::to_string(d.numa_node),
+               d.numa_node < 0 ? "-" : std::to_string(d.numa_node),
                d.partition_count == 0
                    ? ""
                    : text_n("{} partition", "{} partitions", d.partition_count, d.partition_count),
@@ -184,12 +191,19 @@ std::string describe_text(const Description& description, const output::Terminal
 
 Result<int> list_machines(const Context& context) {
   Json json{{"schema", 1}, {"machines", Json::array()}};
-  output::Table table(
-      {{std::string(tr("machine"))}, {std::string(tr("what it is")), false, output::kLeastText}});
+  output::Table table({{std::string(tr("machine"))}, {std::string(tr("what it is"))}});
+  std::size_t longest = 0;
+  for (const sim::BuiltIn& built_in : sim::built_in_machines())
+    longest = std::max(longest, built_in.name.size());
+  // A program reads a line a machine.
+  const int width = context.out_terminal.tty ? context.out_terminal.width : kUnlimited;
+  const int room = std::max(30, width - static_cast<int>(longest) - 2);
   for (const sim::BuiltIn& built_in : sim::built_in_machines()) {
     const auto machine = sim::parse_machine(built_in.text, std::string(built_in.name));
     if (!machine) return machine.error();
-    table.add({machine->name, std::string(tr(machine->summary))});
+    std::string name = machine->name;
+    for (const std::string& line : output::wrap(tr(machine->summary), room))
+      table.add({std::exchange(name, ""), line});
     json["machines"].push_back({{"name", machine->name},
                                 {"summary", machine->summary},
                                 {"devices", sim::device_count(*machine)}});
@@ -249,7 +263,7 @@ Result<int> run_sim(const Context& context) {
                  "berth sim --machine " + printable(*name) + " -- berth"};
   const auto machine = sim::load_machine(*name);
   if (!machine) return machine.error();
-  const auto options = options_of(arguments, sim::device_count(*machine));
+  const auto options = options_of(arguments, *machine);
   if (!options) return options.error();
   const auto ended = sim::run(*machine, *options, arguments.command);
   if (!ended) {

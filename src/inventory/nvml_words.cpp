@@ -46,7 +46,9 @@ void describe_failure(const frames::Failed& failed, const std::string& library,
         text("sudo reboot    (the driver was updated while it was loaded)"));
   } else if (failed.id == "E0308") {
     set(driver, "error", "E0308", text("the NVIDIA driver may not be used by this user"),
-        "ls -l /dev/nvidia*");
+        text("ls -l /dev/nvidia*; then ask the administrator for the group that owns them: sudo "
+             "usermod -aG GROUP $USER\nin a container: start it with --gpus all "
+             "(nvidia-container-toolkit)"));
   } else {
     set(driver, "error", "E0309",
         text("the NVIDIA driver cannot be initialised (NVML error {})", failed.code),

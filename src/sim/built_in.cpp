@@ -44,7 +44,8 @@ Result<Machine> load_machine(const std::string& name_or_file) {
   std::vector<std::string> known;
   for (const BuiltIn& machine : built_in_machines()) {
     if (machine.name == name_or_file) return parse_machine(machine.text, name_or_file + ".toml");
-    known.emplace_back(machine.name);
+    // A machine without a GPU is nobody's slip of the pen.
+    if (machine.name != "none") known.emplace_back(machine.name);
   }
   const std::string near = nearest(name_or_file, known);
   return Error{ErrorCode::kInvalidArgument, "E0601",

@@ -179,6 +179,9 @@ TEST_CASE("a machine is found by name or by file, and what is not there gets a h
   REQUIRE(!wrong);
   CHECK(wrong.error().id == "E0601");
   CHECK(wrong.error().hint.find("dgx-h100-8") != std::string::npos);
+  const auto nowhere_near = sim::load_machine("nope");  // one letter from "none"
+  REQUIRE(!nowhere_near);
+  CHECK(nowhere_near.error().hint == "berth sim --list");
   const auto missing = sim::load_machine("./not-here.toml");
   REQUIRE(!missing);
   CHECK(missing.error().id == "E0601");

@@ -8,6 +8,7 @@
 #include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "sim/machine_check.hpp"
 
 namespace berth::sim {
 namespace {
@@ -101,6 +102,20 @@ std::optional<std::string_view> cut(std::string_view& text, char mark) {
   return tail;
 }
 
+/// As the simulated driver and sysfs have it (simulator/nvml_health.cpp, sysfs_tree.cpp).
+bool shows(wire::FaultKind kind, const Machine& machine, std::size_t device) {
+  const MachineDevices& group = group_of(machine, device);
+  if (kind == wire::kThrottle || kind == wire::kZombie) return true;
+  if (!machine.driver || group.vendor != "nvidia") return false;
+  if (kind != wire::kEcc && kind != wire::kRemap) return true;
+  constexpr std::uint32_t kAmpere = 7;
+  const std::string_view reading = kind == wire::kEcc ? "ecc" : "remap";
+  const bool answers = std::find(group.unsupported.begin(), group.unsupported.end(), reading) ==
+                       group.unsupported.end();
+  return group.ecc && answers &&
+         (kind == wire::kEcc || nvidia_architecture(group.architecture).value_or(0) >= kAmpere);
+}
+
 std::string no_such_device(std::string_view given, std::size_t devices) {
   return text("there is no device '{}' on this machine, which has {}", printable(given), devices);
 }
@@ -147,6 +162,20 @@ Result<Fault> parse_fault(std::string_view given, std::size_t devices) {
     return bad_fault(given, text("'{}' is no value of '{}'", printable(value.value_or("")), rest));
   fault.value = *number;
   return fault;
+}
+
+Status check_effect(std::string_view given, const Fault& fault, const Machine& machine) {
+  bool any = false;
+  for (std::size_t i = 0; i < device_count(machine); ++i)
+    any = any || ((!fault.device || *fault.device == i) && shows(fault.kind, machine, i));
+  if (fault.kind == wire::kMismatch || fault.kind == wire::kNoDriver)
+    any = machine.driver.has_value();
+  if (any) return Done{};
+  if (!machine.driver) return bad_fault(given, text("this machine has no NVIDIA driver"));
+  if (fault.kind == wire::kEcc) return bad_fault(given, text("the device has no ECC memory"));
+  if (fault.kind == wire::kRemap)
+    return bad_fault(given, text("the device does not replace rows of its memory"));
+  return bad_fault(given, text("the device cannot show it"));
 }
 
 Result<Attached> parse_attached(std::string_view given, std::size_t devices) {

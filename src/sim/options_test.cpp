@@ -75,3 +75,29 @@ TEST_CASE("seconds may have a fraction and a unit") {
     CHECK(!sim::parse_seconds(bad));
   }
 }
+
+TEST_CASE("a fault that no device can show is refused") {
+  struct Row {
+    std::string machine, fault;
+    bool shown;
+  };
+  const std::vector<Row> rows{
+      {"lab-4x3090", "ecc", false},        {"lab-4x3090", "remap:2", false},
+      {"lab-4x3090", "lost", true},        {"dgx-h100-8", "ecc:3", true},
+      {"dgx-h100-8", "remap", true},       {"driver-470", "ecc", true},
+      {"driver-470", "remap", false},      {"amd-mi300x-8", "hung", false},
+      {"amd-mi300x-8", "zombie", true},    {"amd-mi300x-8", "throttle", true},
+      {"amd-mi300x-8", "mismatch", false}, {"none", "no-driver", false},
+      {"gb10", "no-driver", true},         {"mixed-5", "ecc", true}};
+  for (const Row& row : rows) {
+    CAPTURE(row.machine);
+    CAPTURE(row.fault);
+    const auto machine = sim::load_machine(row.machine);
+    REQUIRE(machine);
+    const auto fault = sim::parse_fault(row.fault, 64);
+    REQUIRE(fault);
+    const auto checked = sim::check_effect(row.fault, *fault, *machine);
+    CHECK(checked.has_value() == row.shown);
+    if (!checked) CHECK(checked.error().id == "E0607");
+  }
+}

@@ -88,21 +88,34 @@ std::vector<Planned> machines_own(const Machine& machine) {
   return all;
 }
 
-Error no_room(std::string message) {
-  return {ErrorCode::kInvalidArgument, "E0610", std::move(message), "berth sim --list"};
+Error no_room(std::string message, std::string hint) {
+  return {ErrorCode::kInvalidArgument, "E0610", std::move(message), std::move(hint)};
+}
+
+/// What a machine has; a file of the user's is not known by its name.
+std::string what_it_has(const Machine& machine) {
+  const auto& known = built_in_machines();
+  const bool ours = std::any_of(known.begin(), known.end(), [&machine](const BuiltIn& one) {
+    return one.name == machine.name;
+  });
+  return "berth sim --describe " + (ours ? machine.name : "FILE");
 }
 
 Status attach(const Machine& machine, const Options& options, std::vector<Planned>& all) {
   for (const Attached& given : options.attached) {
     const MachineDevices& group = group_of(machine, given.device);
     if (!group.mig.empty())
-      return no_room(
-          text("device {} is divided by MIG: a process needs a partition", given.device));
+      return no_room(text("device {} is divided by MIG: a process needs a partition", given.device),
+                     what_it_has(machine));
     std::uint64_t used = group.memory_reserved_bytes;
     for (const Planned& process : all)
       if (process.device == given.device) used += process.memory_bytes;
-    if (given.memory_bytes > group.memory_bytes - std::min(used, group.memory_bytes))
-      return no_room(text("the processes of device {} use more memory than it has", given.device));
+    const std::uint64_t left = group.memory_bytes - std::min(used, group.memory_bytes);
+    if (given.memory_bytes > left)
+      return no_room(text("the processes of device {} use more memory than it has", given.device),
+                     left < kMiB ? what_it_has(machine)
+                                 : fmt::format("berth sim --attach {}:{}:{}MiB", given.pid,
+                                               given.device, left / kMiB));
     Planned process;
     process.device = given.device;
     process.memory_bytes = given.memory_bytes;
@@ -121,17 +134,20 @@ Result<std::vector<Planned>> plan_processes(const Machine& machine, const Option
   if (auto attached = attach(machine, options, all); !attached) return std::move(attached).error();
   if (all.size() + options.processes > wire::kMaxProcesses)
     return no_room(text("{} processes: at most {} can be simulated", all.size() + options.processes,
-                        std::uint32_t{wire::kMaxProcesses}));
+                        std::uint32_t{wire::kMaxProcesses}),
+                   fmt::format("berth sim --processes {}", wire::kMaxProcesses - all.size()));
   std::vector<Place> places = places_of(machine, all);
   if (options.processes > 0 && places.empty())
     return no_room(
-        text("machine '{}' has no device that is awake, so no process can use one", machine.name));
+        text("machine '{}' has no device that is awake, so no process can use one", machine.name),
+        "berth sim --list");
   for (std::uint32_t i = 0; i < options.processes; ++i) ++places[i % places.size()].newcomers;
   for (std::uint32_t i = 0; i < options.processes; ++i) {
     const Place& place = places[i % places.size()];
     if (place.free_bytes / 100 * 85 / place.newcomers < 2 * kMiB)
       return no_room(text("{} processes do not fit into the memory of machine '{}'",
-                          options.processes, machine.name));
+                          options.processes, machine.name),
+                     what_it_has(machine));
     all.push_back(
         newcomer(place, options.seed, i, group_of(machine, place.device).display && i % 8 == 7));
   }

@@ -146,7 +146,7 @@ Status Session::watch_attached() {
     Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(given.pid), 0)));
     if (!handle)
       return Error{ErrorCode::kInvalidArgument, "E0608",
-                   text("--attach: there is no process {}", given.pid), ""};
+                   text("--attach: there is no process {}", given.pid), "ps -e -o pid,user,args"};
     attached_.emplace_back(static_cast<pid_t>(given.pid), std::move(handle));
   }
   return Done{};

@@ -179,6 +179,10 @@ TEST_CASE("processes that do not fit are refused") {
   const auto planned = sim::plan_processes(*machine, options);
   REQUIRE(!planned);
   CHECK(planned.error().id == "E0610");
+  CHECK(planned.error().hint.starts_with("berth sim --attach 1:0:"));
+  const std::string fits = planned.error().hint.substr(std::string("berth sim --attach ").size());
+  options.attached = {*sim::parse_attached(fits, 1)};
+  CHECK(sim::plan_processes(*machine, options));
   CHECK(sim::plan_processes(*sim::load_machine("none"), with_processes(1)).error().id == "E0610");
   CHECK(sim::plan_processes(*sim::load_machine("hgx-h200-16"), with_processes(5000)).error().id ==
         "E0610");
