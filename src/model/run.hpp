@@ -70,8 +70,8 @@ struct DeviceUse {
   std::string name, uuid;
   std::optional<std::uint64_t> memory_peak_bytes;  // of the job's own processes
   std::optional<double> utilization_mean_percent,
-      utilization_peak_percent;         // of the device while the job ran
-  std::optional<double> energy_joules;  // of the device while the job ran
+      utilization_peak_percent;   // of the device while the job ran
+  Reading<double> energy_joules;  // of the device while the job ran
 };
 
 enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };

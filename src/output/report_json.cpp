@@ -37,13 +37,16 @@ double seconds(std::chrono::milliseconds duration) {
 }
 
 Json device_json(const model::DeviceUse& use) {
+  Json absent = Json::object();
+  if (!use.energy_joules) absent["energy_joules"] = model::name(use.energy_joules.why);
   return {{"index", use.device},
           {"name", text_or_null(use.name)},
           {"uuid", text_or_null(use.uuid)},
           {"memory_peak_bytes", value_or_null(use.memory_peak_bytes)},
           {"utilization_mean_percent", value_or_null(use.utilization_mean_percent)},
           {"utilization_peak_percent", value_or_null(use.utilization_peak_percent)},
-          {"energy_joules", value_or_null(use.energy_joules)}};
+          {"energy_joules", value_or_null(use.energy_joules.value)},
+          {"absent", std::move(absent)}};
 }
 
 Json settings_json(const std::vector<Setting>& settings) {

@@ -143,6 +143,8 @@ TEST_CASE("the JSON holds every key, and null for what is not known") {
   CHECK(json["devices"][0]["memory_peak_bytes"] == 18ULL << 30);
   CHECK(json["devices"][1]["memory_peak_bytes"].is_null());
   CHECK(json["devices"][1]["energy_joules"].is_null());
+  CHECK(json["devices"][1]["absent"]["energy_joules"] == "not asked");
+  CHECK(json["devices"][0]["absent"].empty());
   CHECK(json["environment"]["set"]["A"] == "1");
   CHECK(report_json(report).find('\n') == report_json(report).size() - 1);
 }

@@ -30,6 +30,8 @@ class DeviceSeries {
 
  private:
   void add_energy(const model::Device& device, std::int64_t unix_milliseconds);
+  void add_power(const model::Device& device, std::int64_t unix_milliseconds);
+  [[nodiscard]] model::Reading<double> energy() const;
 
   int index_;
   std::string name_, uuid_, pci_address_, partition_;
@@ -38,6 +40,9 @@ class DeviceSeries {
   double load_sum_ = 0, load_peak_ = 0;
   std::optional<std::uint64_t> memory_peak_bytes_;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
+  std::int64_t counter_time_ = 0;
+  bool counter_jumped_ = false;  // back, or ahead by more than any device can use
+  model::Absence no_counter_ = model::Absence::kNotAsked;
   std::optional<double> power_joules_;  // where the device has no counter
   std::optional<std::uint64_t> last_milliwatts_;
   std::int64_t last_time_ = 0;

@@ -61,14 +61,63 @@ TEST_CASE("energy is the counter's difference from before the start") {
   CHECK(series.samples() == 0);
   device.readings.energy_millijoules = 5'120'000U;
   series.add(device, {}, 2000, true, is_ours);
-  CHECK(series.use().energy_joules == 120.0);
-  SUBCASE("a counter that was reset counts from there") {
-    device.readings.energy_millijoules = 1'000U;
-    series.add(device, {}, 3000, true, is_ours);
-    device.readings.energy_millijoules = 3'000U;
-    series.add(device, {}, 4000, true, is_ours);
-    CHECK(series.use().energy_joules == 2.0);
+  CHECK(series.use().energy_joules.value == 120.0);
+}
+
+TEST_CASE("a counter that went back or leapt tells nothing, and never a negative or huge energy") {
+  DeviceSeries series(gpu(), "");
+  model::Device device = gpu();
+  device.readings.power_milliwatts = 100'000U;
+  const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
+    device.readings.energy_millijoules = millijoules;
+    series.add(device, {}, when, true, is_ours);
+  };
+  add(5'000'000, 1000);
+  add(5'100'000, 2000);
+  CHECK(series.use().energy_joules.value == 100.0);
+  SUBCASE("reset with the driver, and far from where it was") {
+    add(1'000, 3000);
+    CHECK(series.use().energy_joules.why == model::Absence::kFailed);
+    add(3'000, 4000);
   }
+  SUBCASE("reset, and soon beyond where it was") {
+    add(0, 3000);
+    add(5'200'000, 600'000);
+  }
+  SUBCASE("nonsense ahead") {
+    add(std::uint64_t{1} << 59U, 3000);
+  }
+  SUBCASE("nonsense ahead, from a clock that was set back") {
+    add(5'100'000 + 20'000'000, 500);
+  }
+  CHECK_FALSE(series.use().energy_joules);
+  CHECK(series.use().energy_joules.why == model::Absence::kFailed);
+}
+
+TEST_CASE("a counter that moves in steps is not taken for one that stands still, or leaps") {
+  DeviceSeries series(gpu(), "");
+  model::Device device = gpu();
+  const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
+    device.readings.energy_millijoules = millijoules;
+    series.add(device, {}, when, true, is_ours);
+  };
+  add(1'000'000, 1000);
+  CHECK(series.use().energy_joules.why == model::Absence::kNeedsTwoReadings);
+  add(1'000'000, 1010);  // no step yet: no energy is known, and it is not 0
+  CHECK_FALSE(series.use().energy_joules);
+  add(1'070'000, 1020);  // a step of 100 ms at 700 W, seen after 10 ms
+  CHECK(series.use().energy_joules.value == 70.0);
+  add(1'070'000, 1030);
+  CHECK(series.use().energy_joules.value == 70.0);
+}
+
+TEST_CASE("energy that is absent says why") {
+  DeviceSeries series(gpu(), "");
+  CHECK(series.use().energy_joules.why == model::Absence::kNotAsked);
+  model::Device device = gpu();
+  device.readings.energy_millijoules = model::Absence::kNotSupported;
+  series.add(device, {}, 1000, true, is_ours);
+  CHECK(series.use().energy_joules.why == model::Absence::kNotSupported);
 }
 
 TEST_CASE("without a counter the power is added up over time") {
@@ -78,9 +127,9 @@ TEST_CASE("without a counter the power is added up over time") {
   series.add(device, {}, 1000, false, is_ours);
   device.readings.power_milliwatts = 300'000U;
   series.add(device, {}, 3000, true, is_ours);
-  CHECK(series.use().energy_joules == 400.0);
+  CHECK(series.use().energy_joules.value == 400.0);
   series.add(device, {}, 2500, true, is_ours);  // a clock that was set back adds nothing
-  CHECK(series.use().energy_joules == 400.0);
+  CHECK(series.use().energy_joules.value == 400.0);
 }
 
 TEST_CASE("of a partition only its own memory counts") {
