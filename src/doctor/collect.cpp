@@ -57,6 +57,7 @@ Facts collect(const Sources& sources) {
   facts.machine = collect_machine(sources.tree);
   facts.driver = sources.driver;
   facts.process = sources.process;
+  facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
   return facts;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "doctor/facts/driver_answers.hpp"
+#include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/process.hpp"
 
@@ -12,6 +13,7 @@ struct Facts {
   MachineFacts machine;
   DriverAnswers driver;
   ProcessFacts process;
+  LibraryFacts libraries;
 };
 
 }  // namespace berth::doctor

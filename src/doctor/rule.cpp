@@ -20,7 +20,8 @@ void Examination::note_unreadable(const Unreadable& why) {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const auto group : {hardware_rules()}) all.insert(all.end(), group.begin(), group.end());
+  for (const auto group : {hardware_rules(), library_rules()})
+    all.insert(all.end(), group.begin(), group.end());
   return all;
 }
 

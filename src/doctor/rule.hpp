@@ -70,5 +70,6 @@ struct Rule {
 /// Every rule, ground up.
 [[nodiscard]] std::vector<Rule> all_rules();
 std::span<const Rule> hardware_rules();
+std::span<const Rule> library_rules();
 
 }  // namespace berth::doctor

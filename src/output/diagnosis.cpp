@@ -113,7 +113,7 @@ std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& termi
   std::string out;
   for (const auto& [why, rules] : reasons)
     out += folded(out.empty() ? label : "",
-                  why + "   " + text_n("{} rule", "{} rules", rules, rules), column, terminal);
+                  why + " (" + text_n("{} rule", "{} rules", rules, rules) + ")", column, terminal);
   return out;
 }
 

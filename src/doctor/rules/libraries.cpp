@@ -1,0 +1,59 @@
+// Rules LIB: what the loader takes, and what it does not find.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/rule.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// NVIDIA's kernel module is loaded: only then is its library missed.
+bool nvidia_module(Examination& look) {
+  const auto* modules = look.see(look.facts.machine.modules);
+  return modules != nullptr &&
+         std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
+}
+
+void libcuda_missing(Examination& look) {
+  if (!nvidia_module(look) || !look.missing(look.facts.libraries.cuda)) return;
+  Finding& finding =
+      look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
+  finding.evidence.push_back(
+      text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
+  if (const FoundLibrary* nvml = look.see(look.facts.libraries.nvml))
+    finding.evidence.push_back(text("libnvidia-ml.so.1 is there: {}", nvml->resolved));
+  finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
+                         text("if the file is there and only the loader's cache is old")});
+  finding.fix.push_back(
+      {"sudo apt install libcuda1",
+       text("Debian; on Ubuntu it is libnvidia-compute-NNN of the driver's version. "
+            "In a container: start it with --gpus all")});
+}
+
+void libcuda_stub(Examination& look) {
+  const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
+  if (cuda == nullptr || !cuda->is_stub()) return;
+  Finding& finding =
+      look.found(text("programs load a stub of libcuda.so.1, which fails every call"));
+  finding.evidence.push_back(text("{} → {}, found by {}", cuda->name, cuda->resolved, cuda->by));
+  finding.fix.push_back(
+      {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v stubs | paste "
+       "-sd:)",
+       text("stubs are for linking alone; the driver brings the real library")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"LIB01", Layer::kLibraries, Severity::kFatal, true, msgid("libcuda.so.1 is not found"),
+     "FW* RT*", libcuda_missing},
+    {"LIB02", Layer::kLibraries, Severity::kFatal, true, msgid("a stub of libcuda.so.1 is loaded"),
+     "ENV07 FW* RT*", libcuda_stub},
+});
+
+}  // namespace
+
+std::span<const Rule> library_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,81 @@
+#include "output/diagnosis.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace berth;
+using model::Confidence;
+using model::Finding;
+using model::Layer;
+using model::Severity;
+
+namespace {
+
+Finding finding(const char* id, Severity severity, const char* title) {
+  Finding one;
+  one.id = id;
+  one.layer = Layer::kFramework;
+  one.severity = severity;
+  one.confidence = Confidence::kHigh;
+  one.title = title;
+  return one;
+}
+
+model::Diagnosis example() {
+  model::Diagnosis diagnosis;
+  Finding root =
+      finding("FW02", Severity::kFatal, "PyTorch's CUDA is newer than the driver allows");
+  root.evidence = {"torch 2.9.1+cu130 needs driver 580.65, this machine has 535.183"};
+  root.fix = {{"pip install torch", "keeps the driver"}, {"sudo apt install x\nsudo reboot", ""}};
+  root.explains = {"FW01"};
+  Finding second = finding("FW01", Severity::kFatal, "torch.cuda.is_available() is False");
+  second.explained_by = "FW02";
+  diagnosis.verdict = root.title;
+  diagnosis.findings = {root, second,
+                        finding("ENV10", Severity::kWarning, "CUDA_HOME is not there")};
+  diagnosis.not_checked = {{"DRV23", "/dev/kmsg: Operation not permitted"},
+                           {"DRV24", "/dev/kmsg: Operation not permitted"}};
+  diagnosis.checked = {"HW01"};
+  return diagnosis;
+}
+
+/// The identifier ends where a line of 100 columns does.
+std::string headline(const std::string& title, const std::string& id) {
+  return title + std::string(100 - title.size() - id.size(), ' ') + id + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("the cause stands in full, what it explains in one line, what was not seen once") {
+  CHECK(output::diagnosis_text(example(), {}) ==
+        headline("PyTorch's CUDA is newer than the driver allows", "FW02") +
+            "\n"
+            "  how we know   torch 2.9.1+cu130 needs driver 580.65, this machine has 535.183\n"
+            "  do this       pip install torch\n"
+            "                keeps the driver\n"
+            "           or   sudo apt install x\n"
+            "                sudo reboot\n"
+            "\n" +
+            headline("CUDA_HOME is not there", "ENV10") + "\n" +
+            headline("also   torch.cuda.is_available() is False", "FW01") +
+            "not checked   /dev/kmsg: Operation not permitted (2 rules)\n");
+}
+
+TEST_CASE("a healthy machine is one line") {
+  model::Diagnosis diagnosis;
+  diagnosis.verdict = "nothing wrong was found";
+  diagnosis.checked = {"HW01", "HW02"};
+  CHECK(output::diagnosis_text(diagnosis, {}) == "nothing wrong was found   2 rules checked\n");
+}
+
+TEST_CASE("the JSON has every key, and null where there is nothing") {
+  const auto json = nlohmann::json::parse(output::diagnosis_json(example()));
+  CHECK(json["findings"][0]["fix"][1]["says"].is_null());
+  CHECK(json["findings"][0]["explained_by"].is_null());
+  CHECK(json["findings"][1]["explained_by"] == "FW02");
+  CHECK(json["findings"][0]["severity"] == "fatal");
+  CHECK(json["findings"][0]["confidence"] == "high");
+  CHECK(json["not_checked"].size() == 2);
+  CHECK(json["checked"][0] == "HW01");
+}
