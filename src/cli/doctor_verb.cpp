@@ -7,6 +7,7 @@
 #include "cli/verbs.hpp"
 #include "doctor/collect.hpp"
 #include "doctor/diagnose.hpp"
+#include "doctor/record.hpp"
 #include "inventory/observe.hpp"
 #include "output/diagnosis.hpp"
 #include "output/json_writer.hpp"
@@ -75,6 +76,27 @@ Result<doctor::Sources> sources_of(const Context& context) {
                                                                 : doctor::Depth::kLive);
 }
 
+/// Sentences about what is not in the bundle go to stderr: the bundle is the output.
+Result<int> record_bundle(const Context& context, doctor::Sources& sources,
+                          const std::string& folder) {
+  const auto told = doctor::record(sources, folder);
+  if (!told) return told.error();
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.field("bundle", folder);
+    json.field("redacted", *told);
+    json.close('}');
+    context.out(json.finish());
+    return 0;
+  }
+  context.out(text("wrote {}; look at it before you pass it on: {}", printable(folder),
+                   printable(folder) + "/redacted.txt") +
+              "\n");
+  return 0;
+}
+
 }  // namespace
 
 Result<int> run_doctor(const Context& context) {
@@ -84,8 +106,10 @@ Result<int> run_doctor(const Context& context) {
   }
   const auto only = chosen(context);
   if (!only) return only.error();
-  const auto sources = sources_of(context);
+  auto sources = sources_of(context);
   if (!sources) return sources.error();
+  if (const auto folder = context.arguments.value("--record"))
+    return record_bundle(context, *sources, *folder);
   const auto diagnosis = doctor::diagnose(doctor::collect(*sources), {}, *only);
   context.out(context.json ? output::diagnosis_json(diagnosis)
                            : output::diagnosis_text(diagnosis, context.out_terminal,

@@ -133,11 +133,13 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--only", "ID,…", "only these rules", true},
     {"--list", nullptr, "list the rules"},
     {"--all", nullptr, "every finding in full"},
+    {"--record", "DIR", "write what the rules look at to a new folder, without names and tokens"},
     {"--from", "DIR", "a recorded machine instead of this one (docs/bundle.md)"},
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --static --json", "for a program, without asking a driver"},
+    {"berth doctor --record ./bundle", "a bundle for a bug report"},
     {"berth doctor --from ./bundle", "the same for a recorded machine"},
 });
 

@@ -79,8 +79,8 @@ class Row {
   std::string bad_;
 };
 
-Tree::Special special_of(Row& row) {
-  Tree::Special special;
+Special special_of(Row& row) {
+  Special special;
   const auto* type = row.one_of("type", kTypes);
   const auto* error = row.one_of("open", kErrors);
   if (type == nullptr) {
@@ -124,7 +124,7 @@ Status read_specials(const std::string& file, Tree& tree) {
     Row row(object);
     std::string path = row.word("path");
     if (!path.starts_with('/')) row.bad("path");
-    Tree::Special special = special_of(row);
+    Special special = special_of(row);
     if (!row.first_bad().empty()) return malformed(file, number, row.first_bad());
     tree.add_special(std::move(path), special);
   }
@@ -132,6 +132,28 @@ Status read_specials(const std::string& file, Tree& tree) {
 }
 
 }  // namespace
+
+std::string special_to_json(const std::string& path, const Special& special) {
+  json row{{"path", path}};
+  const auto name_of = [](const auto& table, auto value, auto member) -> std::string {
+    for (const auto& one : table)
+      if (one.*member == value) return std::string(one.name);
+    return "EIO";
+  };
+  int error = special.error;
+  if (special.node) {
+    const Node& node = *special.node;
+    row["type"] = name_of(kTypes, node.type, &NamedType::type);
+    row["mode"] = fmt::format("{:04o}", node.mode);
+    row["uid"] = node.uid;
+    row["gid"] = node.gid;
+    row["major"] = node.major;
+    row["minor"] = node.minor;
+    error = node.open_error.value_or(0);
+  }
+  if (error != 0) row["open"] = name_of(kErrors, error, &NamedError::number);
+  return row.dump(-1, ' ', true, json::error_handler_t::replace);
+}
 
 Result<Tree> bundle_tree(const std::string& folder) {
   Tree tree(folder + "/root");

@@ -13,4 +13,7 @@ namespace berth::doctor {
 /// (E0801: no bundle there) or kInvalidArgument (E0802: a file of it is malformed, with its line).
 [[nodiscard]] Result<Tree> bundle_tree(const std::string& folder);
 
+/// One row of nodes.jsonl, without the end of line.
+[[nodiscard]] std::string special_to_json(const std::string& path, const Special& special);
+
 }  // namespace berth::doctor

@@ -23,12 +23,6 @@ bool is_absence(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
-template <typename T>
-Fact<T> failed(const std::string& path, int error) {
-  if (is_absence(error)) return {};
-  return Unreadable{path, error};
-}
-
 NodeType type_of(mode_t mode) {
   switch (mode & S_IFMT) {
     case S_IFDIR:
@@ -58,6 +52,21 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
 
 }  // namespace
 
+template <typename T>
+Fact<T> Tree::failed(const std::string& path, int error) const {
+  if (is_absence(error)) return {};
+  if (recording_) recording_->specials[path].error = error;
+  return Unreadable{path, error};
+}
+
+bool OpenFile::read_at(std::uint64_t offset, void* into, std::size_t size) const {
+  if (offset > 1ULL << 62) return false;
+  const ssize_t n = ::pread(fd_->get(), into, size, static_cast<off_t>(offset));
+  if (n != static_cast<ssize_t>(size)) return false;
+  if (recorded_ != nullptr) recorded_->parts[offset].assign(static_cast<const char*>(into), size);
+  return true;
+}
+
 Tree::Tree(const std::string& root)
     : root_(root), folder_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
@@ -66,7 +75,7 @@ void Tree::mount(const std::string& path, const std::string& folder) {
       {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
 }
 
-const Tree::Special* Tree::special(const std::string& path) const {
+const Special* Tree::special(const std::string& path) const {
   const auto found = specials_.find(path);
   return found == specials_.end() ? nullptr : &found->second;
 }
@@ -111,17 +120,20 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
     if (n == 0) break;
     text.append(part.data(), static_cast<std::size_t>(n));
   }
+  if (recording_) recording_->files[path] = {text.size(), {{0, text}}};
   return text;
 }
 
-Fact<std::shared_ptr<Descriptor>> Tree::open_file(const std::string& path) const {
+Fact<OpenFile> Tree::open_file(const std::string& path) const {
   int error = 0;
-  auto file = std::make_shared<Descriptor>(open(path, O_RDONLY, error));
-  if (!*file) return failed<std::shared_ptr<Descriptor>>(path, error);
+  Descriptor file = open(path, O_RDONLY, error);
+  if (!file) return failed<OpenFile>(path, error);
   struct stat about {};
-  if (::fstat(file->get(), &about) != 0) return Unreadable{path, errno};
+  if (::fstat(file.get(), &about) != 0) return Unreadable{path, errno};
   if (!S_ISREG(about.st_mode)) return Unreadable{path, EINVAL};
-  return file;
+  Recording::File* recorded = recording_ ? &recording_->files[path] : nullptr;
+  if (recorded != nullptr) recorded->size = static_cast<std::uint64_t>(about.st_size);
+  return OpenFile(std::move(file), recorded);
 }
 
 Fact<std::string> Tree::read(const std::string& path, std::size_t limit) const {
@@ -163,6 +175,7 @@ Fact<std::vector<std::string>> Tree::list(const std::string& path, std::size_t m
   ::closedir(stream);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (recording_) recording_->folders[path] = names;
   return names;
 }
 
@@ -175,6 +188,7 @@ Fact<std::string> Tree::link(const std::string& path) const {
   if (n < 0)
     return errno == EINVAL || errno == ENOENT ? Fact<std::string>() : Unreadable{path, errno};
   target.resize(static_cast<std::size_t>(n));
+  if (recording_) recording_->links[path] = target;
   return target;
 }
 
@@ -193,7 +207,18 @@ Fact<std::string> Tree::resolve(const std::string& path) const {
   if (name.empty()) return Unreadable{path, ENOSYS};
   const std::string root = name_of(folder_.get());
   if (root.size() > 1 && name.starts_with(root)) name.erase(0, root.size());
-  return name.empty() ? std::string("/") : name;
+  if (name.empty()) name = "/";
+  if (recording_ && name != path) recording_->links.emplace(path, name);
+  return name;
+}
+
+void Tree::note(const std::string& path, const Node& node) const {
+  if (node.type == NodeType::kFolder)
+    recording_->folders[path];
+  else if (node.type == NodeType::kFile)
+    recording_->files[path].size = node.size;
+  else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
+    row.node = node;
 }
 
 Fact<Node> Tree::node(const std::string& path, bool try_open) const {
@@ -218,6 +243,7 @@ Fact<Node> Tree::node(const std::string& path, bool try_open) const {
       node.open_error = error;
     }
   }
+  if (recording_) note(path, node);
   return node;
 }
 

@@ -3,8 +3,6 @@
 // inside the tree, as chroot would, so that a recorded /usr/lib/libcuda.so.1 never leads to ours.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,22 +13,22 @@
 
 #include "base/descriptor.hpp"
 #include "doctor/fact.hpp"
+#include "doctor/node.hpp"
+#include "doctor/recording.hpp"
 
 namespace berth::doctor {
 
-enum class NodeType : unsigned char { kFile, kFolder, kLink, kCharacter, kBlock, kFifo, kSocket };
+/// A plain file of a tree.
+class OpenFile {
+ public:
+  OpenFile(Descriptor fd, Recording::File* recorded)
+      : fd_(std::make_shared<Descriptor>(std::move(fd))), recorded_(recorded) {}
+  /// Exactly `size` bytes; false where the file does not reach.
+  bool read_at(std::uint64_t offset, void* into, std::size_t size) const;
 
-/// What stands at a path, and whether it can be opened.
-struct Node {
-  NodeType type = NodeType::kFile;
-  mode_t mode = 0;  // permission bits
-  uid_t uid = 0;
-  gid_t gid = 0;
-  unsigned major = 0, minor = 0;  // devices
-  std::uint64_t size = 0;
-  std::int64_t modified = 0;  // seconds since 1970
-  /// Devices: errno of open(O_RDWR), 0 when it succeeds; nullopt: not tried.
-  std::optional<int> open_error;
+ private:
+  std::shared_ptr<Descriptor> fd_;
+  Recording::File* recorded_;
 };
 
 class Tree {
@@ -52,7 +50,7 @@ class Tree {
   [[nodiscard]] Fact<std::vector<std::string>> list(const std::string& path,
                                                     std::size_t most = 20'000) const;
   /// A plain file, for reading parts of it.
-  [[nodiscard]] Fact<std::shared_ptr<Descriptor>> open_file(const std::string& path) const;
+  [[nodiscard]] Fact<OpenFile> open_file(const std::string& path) const;
   /// Where a link points to, as it is written.
   [[nodiscard]] Fact<std::string> link(const std::string& path) const;
   /// The path after all links were followed, seen from the tree's root.
@@ -61,14 +59,12 @@ class Tree {
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
+  /// From now on, everything that is looked at is noted there as well.
+  void record_into(std::shared_ptr<Recording> recording) { recording_ = std::move(recording); }
+
   [[nodiscard]] bool is_this_machine() const { return root_ == "/"; }
   [[nodiscard]] const std::string& root() const { return root_; }
 
-  /// One row of a bundle's side table: what plain files cannot be.
-  struct Special {
-    std::optional<Node> node;
-    int error = 0;  // every look at the path fails with it
-  };
   void add_special(std::string path, Special special) {
     specials_.insert_or_assign(std::move(path), std::move(special));
   }
@@ -77,6 +73,9 @@ class Tree {
   [[nodiscard]] Descriptor open(const std::string& path, int flags, int& error) const;
   [[nodiscard]] Fact<std::string> read_from(const std::string& path, std::size_t limit,
                                             bool from_end) const;
+  void note(const std::string& path, const Node& node) const;
+  template <typename T>
+  [[nodiscard]] Fact<T> failed(const std::string& path, int error) const;
   [[nodiscard]] const Special* special(const std::string& path) const;
 
   struct Mount {
@@ -88,6 +87,7 @@ class Tree {
   Descriptor folder_;
   std::vector<Mount> mounts_;
   std::map<std::string, Special, std::less<>> specials_;
+  std::shared_ptr<Recording> recording_;
 };
 
 }  // namespace berth::doctor

@@ -49,10 +49,8 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
 Fact<Elf> Loader::read(const std::string& path) const {
   const auto file = tree_.open_file(path);
   if (!file) return file.is_unreadable() ? Fact<Elf>(file.why()) : Fact<Elf>();
-  const int fd = (*file)->get();
-  return parse_elf([fd](std::uint64_t offset, void* into, std::size_t size) {
-    if (offset > 1ULL << 62) return false;
-    return ::pread(fd, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+  return parse_elf([&](std::uint64_t offset, void* into, std::size_t size) {
+    return file->read_at(offset, into, size);
   });
 }
 

@@ -1,0 +1,229 @@
+#include "doctor/record.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/bundle.hpp"
+#include "doctor/bundle_json.hpp"
+#include "doctor/redact.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::size_t kLongestText = 256 << 10;
+
+/// Puts files, folders and links below one folder; remembers the first thing that fails.
+class Writer {
+ public:
+  Writer(std::string folder, Redaction& redaction, std::map<std::string, std::string> links)
+      : folder_(std::move(folder)), redaction_(redaction), links_(std::move(links)) {}
+
+  void folder(const std::string& path) { make(folder_ + "/root" + real(redaction_.apply(path))); }
+
+  void link(const std::string& path, const std::string& target) {
+    const std::string at = place(path);
+    if (::symlink(redaction_.apply(target).c_str(), at.c_str()) != 0 && errno != EEXIST) fail(at);
+  }
+
+  void name_in(const std::string& folder, const std::string& name) {
+    const std::string at = place(folder + "/" + name);
+    struct stat about {};
+    if (::lstat(at.c_str(), &about) != 0) write(at, "");
+  }
+
+  void file(const std::string& path, const Recording::File& file) {
+    const std::string at = place(path);
+    const Descriptor fd(::open(at.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) {
+      if (errno != EISDIR && errno != ELOOP) fail(at);
+      return;
+    }
+    if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
+        file.size <= kLongestText) {
+      put(fd.get(), at, 0, redaction_.apply(file.parts.begin()->second));
+      return;
+    }
+    // Holes where nobody looked: a library of a gigabyte stays a few blocks.
+    if (::ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) fail(at);
+    for (const auto& [offset, bytes] : file.parts) put(fd.get(), at, offset, bytes);
+  }
+
+  void document(const std::string& name, const std::string& text) {
+    write(folder_ + "/" + name, redaction_.apply(text));
+  }
+
+  [[nodiscard]] const std::string& failed() const { return failed_; }
+
+ private:
+  /// The path with links before its last part followed, so that what lies behind a link is written
+  /// where the link leads.
+  [[nodiscard]] std::string real(const std::string& path) const {
+    std::string done;
+    std::vector<std::string> left;
+    const auto push = [&left](std::string_view text) {
+      const auto parts = split(text, '/');
+      for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+        if (!part->empty() && *part != ".") left.emplace_back(*part);
+    };
+    push(path);
+    for (int steps = 0; !left.empty() && steps < 400; ++steps) {
+      const std::string part = left.back();
+      left.pop_back();
+      if (part == "..") {
+        done.erase(std::min(done.rfind('/'), done.size()));
+        continue;
+      }
+      const std::string next = done + "/" + part;
+      const auto link = links_.find(next);
+      if (link == links_.end()) {
+        done = next;
+        continue;
+      }
+      if (link->second.starts_with('/')) done.clear();
+      push(link->second);
+    }
+    return done;
+  }
+
+  /// Where it goes; the folders above are made.
+  std::string place(const std::string& path) {
+    const std::string told = redaction_.apply(path);
+    const auto slash = told.rfind('/');
+    std::string above = folder_ + "/root" + real(told.substr(0, slash));
+    make(above);
+    return above + told.substr(slash);
+  }
+
+  void make(const std::string& path) {
+    for (auto slash = path.find('/', 1); slash != std::string::npos;
+         slash = path.find('/', slash + 1))
+      ::mkdir(path.substr(0, slash).c_str(), 0700);
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail(path);
+  }
+
+  void write(const std::string& at, const std::string& text) {
+    const Descriptor fd(::open(at.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!fd) return fail(at);
+    put(fd.get(), at, 0, text);
+  }
+
+  void put(int fd, const std::string& at, std::uint64_t offset, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return fail(at);
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+      offset += static_cast<std::uint64_t>(n);
+    }
+  }
+
+  void fail(const std::string& path) {
+    if (failed_.empty()) failed_ = printable(path) + ": " + ::strerrordesc_np(errno);
+  }
+
+  std::string folder_;
+  Redaction& redaction_;
+  std::map<std::string, std::string> links_;  // already redacted
+  std::string failed_;
+};
+
+Redaction names_of(const Sources& sources) {
+  Redaction redaction;
+  if (const auto host = sources.tree.line("/proc/sys/kernel/hostname"))
+    redaction.hide(*host, "HOST");
+  int number = 0;
+  const auto hide_user = [&](const std::string& name) {
+    redaction.hide(name, fmt::format("user{}", ++number));
+  };
+  if (sources.process.environment)
+    for (const char* name : {"USER", "LOGNAME", "SUDO_USER"})
+      if (const auto found = sources.process.environment->find(name);
+          found != sources.process.environment->end())
+        hide_user(found->second);
+  if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
+    for (const std::string_view line : split(*users, '\n')) {
+      const auto fields = split(line, ':');
+      if (fields.size() > 2 && to_number(fields[2]).value_or(0) >= 1000)
+        hide_user(std::string(fields[0]));
+    }
+  return redaction;
+}
+
+std::string rows_of(const std::map<std::string, Special>& specials) {
+  std::string rows;
+  for (const auto& [path, special] : specials) rows += special_to_json(path, special) + "\n";
+  return rows;
+}
+
+std::map<std::string, std::string> redacted(const std::map<std::string, std::string>& links,
+                                            Redaction& redaction) {
+  std::map<std::string, std::string> told;
+  for (const auto& [path, target] : links)
+    told.emplace(redaction.apply(path), redaction.apply(target));
+  return told;
+}
+
+void write_tree(const Recording& seen, Writer& writer) {
+  for (const auto& [path, target] : seen.links) writer.link(path, target);
+  for (const auto& [path, names] : seen.folders) writer.folder(path);
+  for (const auto& [path, file] : seen.files)
+    if (!seen.links.contains(path)) writer.file(path, file);
+  // A folder's other names matter ("libcuda.so.535.183" beside ".570.124"); whose processes run
+  // and who has a home here does not.
+  for (const auto& [path, names] : seen.folders) {
+    if (path.starts_with("/proc") || path.starts_with("/home")) continue;
+    for (const std::string& name : names)
+      if (!seen.specials.contains(path + "/" + name)) writer.name_in(path, name);
+  }
+}
+
+Error not_written(const std::string& what) {
+  return {ErrorCode::kUnavailable, "E0804", text("cannot write the bundle: {}", what),
+          "berth doctor --record \"$(mktemp -d)\""};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> record(Sources& sources, const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return not_written(printable(folder) + ": " + ::strerrordesc_np(errno));
+  if (!list_folder(folder).empty()) return not_written(text("{} is not empty", printable(folder)));
+
+  const auto seen = std::make_shared<Recording>();
+  Redaction redaction = names_of(sources);
+  sources.tree.record_into(seen);
+  static_cast<void>(collect(sources));
+  sources.tree.record_into(nullptr);
+
+  Writer writer(folder, redaction, redacted(seen->links, redaction));
+  write_tree(*seen, writer);
+  writer.document("nodes.jsonl", rows_of(seen->specials));
+  std::set<std::string> dropped;
+  if (sources.process.environment) {
+    std::string rows;
+    for (const auto& [name, value] : redacted_environment(*sources.process.environment, dropped))
+      rows += name + "=" + printable(value) + "\n";
+    writer.document("environment", rows);
+  }
+  if (sources.kernel_log) writer.document("kernel.log", redacted_log(*sources.kernel_log));
+  writer.document("driver.json", driver_to_json(sources.driver));
+  writer.document("process.json", process_to_json(sources.process));
+  std::vector<std::string> told = redaction.report();
+  for (const std::string& name : dropped)
+    told.push_back(text("left out: the variable {}", printable(name)));
+  if (!writer.failed().empty()) return not_written(writer.failed());
+  std::string list;
+  for (const std::string& line : told) list += line + "\n";
+  writer.document("redacted.txt", list);
+  return told;
+}
+
+}  // namespace berth::doctor

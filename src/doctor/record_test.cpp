@@ -1,0 +1,97 @@
+#include "doctor/record.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "doctor/bundle_json.hpp"
+#include "doctor/diagnose.hpp"
+#include "doctor/redact.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+using berth::slurp;
+using berth::system::TemporaryTree;
+
+namespace {
+
+/// A machine with a GPU that nobody has bound, and a user called marie.
+Sources machine(const TemporaryTree& folder) {
+  folder.put("proc/modules", "nvidia 1 0 - Live 0x0\n");
+  folder.put("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
+  folder.put("proc/sys/kernel/hostname", "gpu-box\n");
+  folder.put("etc/passwd", "root:x:0:0::/root:/bin/sh\nmarie:x:1000:1000::/home/marie:/bin/sh\n");
+  const std::string gpu = "sys/devices/pci0/0000:01:00.0/";
+  folder.put(gpu + "vendor", "0x10de\n");
+  folder.put(gpu + "device", "0x2684\n");
+  folder.put(gpu + "class", "0x030000\n");
+  folder.link("sys/bus/pci/devices/0000:01:00.0", "../../../devices/pci0/0000:01:00.0");
+  Sources sources;
+  sources.tree = Tree(folder.path);
+  sources.kernel_log = std::string(
+      "[1.0] Command line: root=/dev/sda1 token=abc\n"
+      "[2.0] NVRM: Xid (PCI:0000:01:00): 31, pid=4711, name=train.py, Ch 8\n"
+      "[3.0] gpu-box nvidia: marie was here\n");
+  sources.driver = driver_not_asked();
+  sources.process.environment = Environment{{"USER", "marie"},
+                                            {"VIRTUAL_ENV", "/home/marie/venv"},
+                                            {"HF_TOKEN", "hf_secret"},
+                                            {"CUDA_API_KEY", "k"},
+                                            {"CUDA_VISIBLE_DEVICES", "0"}};
+  return sources;
+}
+
+}  // namespace
+
+TEST_CASE("a recorded machine is diagnosed as the machine itself") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  const auto here = diagnose(collect(sources), {});
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const auto again = from_bundle(bundle.path + "/b");
+  REQUIRE(again);
+  const auto there = diagnose(collect(*again), {});
+  CHECK(there.verdict == here.verdict);
+  REQUIRE(there.findings.size() == here.findings.size());
+  for (std::size_t i = 0; i < here.findings.size(); ++i) {
+    CHECK(there.findings[i].id == here.findings[i].id);
+    CHECK(there.findings[i].evidence == here.findings[i].evidence);
+  }
+  CHECK(there.checked == here.checked);
+}
+
+TEST_CASE("a bundle tells no names, tokens or command lines") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  const auto told = record(sources, bundle.path + "/b");
+  REQUIRE(told);
+  std::string all;
+  for (const char* name :
+       {"environment", "kernel.log", "driver.json", "process.json", "nodes.jsonl", "redacted.txt"})
+    all += slurp(bundle.path + "/b/" + name).value_or("");
+  for (const char* secret : {"marie", "hf_secret", "gpu-box", "abc", "train.py", "=k"}) {
+    CAPTURE(secret);
+    CHECK(all.find(secret) == std::string::npos);
+  }
+  CHECK(all.find("VIRTUAL_ENV=/home/user1/venv") != std::string::npos);
+  CHECK(all.find("pid=4711, name=…, Ch 8") != std::string::npos);
+  CHECK(all.find("HF_TOKEN") != std::string::npos);  // that it was left out
+}
+
+TEST_CASE("a name is hidden as a whole word alone") {
+  Redaction redaction;
+  redaction.hide("lin", "user1");
+  redaction.hide("root", "user2");
+  CHECK(redaction.apply("/home/lin/linux of root, lin.") == "/home/user1/linux of root, user1.");
+}
+
+TEST_CASE("a folder that is not empty is not written to") {
+  const TemporaryTree folder, bundle;
+  bundle.put("b/mine", "x");
+  Sources sources = machine(folder);
+  const auto told = record(sources, bundle.path + "/b");
+  REQUIRE(!told);
+  CHECK(told.error().id == "E0804");
+}

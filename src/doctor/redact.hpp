@@ -1,0 +1,37 @@
+// What leaves the machine in a bundle: no user names, hosts, tokens or command lines. Pure.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/facts/process.hpp"
+
+namespace berth::doctor {
+
+/// Names that must not be told, and what stands for each.
+class Redaction {
+ public:
+  /// `name` is replaced wherever it stands as a whole word ("lin" not in "linux"). Names shorter
+  /// than 3 characters, and those of the system ("root"), stay.
+  void hide(const std::string& name, const std::string& by);
+  [[nodiscard]] std::string apply(std::string_view text);
+  /// What was replaced, and how often, without the names: "the host name: 4 times".
+  [[nodiscard]] std::vector<std::string> report() const;
+
+ private:
+  struct Name {
+    std::string name, by;
+    int times = 0;
+  };
+  std::vector<Name> names_;
+};
+
+/// Only variables that a rule could ask for, by name; `dropped` gets the names of the others.
+[[nodiscard]] Environment redacted_environment(const Environment& environment,
+                                               std::set<std::string>& dropped);
+/// Only lines that speak of GPUs, drivers and the bus; a process's name in them becomes "…".
+[[nodiscard]] std::string redacted_log(std::string_view log);
+
+}  // namespace berth::doctor
