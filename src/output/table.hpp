@@ -20,8 +20,8 @@ struct Column {
 struct Cell {
   std::string text;
   Style style = Style::kPlain;
-  Cell(std::string given = {},
-       Style painted = Style::kPlain)  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Cell(std::string given = {}, Style painted = Style::kPlain)
       : text(std::move(given)), style(painted) {}
   Cell(const char* given) : text(given) {}  // NOLINT(google-explicit-constructor)
 };

@@ -94,11 +94,10 @@ class Front {
       channel->front.reset();
       keep(launch_, inherited_, self, std::move(channel->keeper));
     }
-    Witness witness;
-    witness_ = &witness;
+    witness_.emplace();
     channel_ = std::move(channel->front);
     channel->keeper.reset();
-    send(channel_.get(), Greeting{witness.pid()});
+    send(channel_.get(), Greeting{witness_->pid()});
     close_inherited(inherited_);
     let_go_of_standard_streams(0, 1);
     while (!finished_ && !keeper_lost_) wait_and_act();
@@ -235,8 +234,8 @@ class Front {
     sigset_t before;
     ::sigemptyset(&only);
     ::sigaddset(&only, signal);
-    ::sigprocmask(SIG_UNBLOCK, &only, &before);
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    ::pthread_sigmask(SIG_UNBLOCK, &only, &before);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void note_exit(int status) {
@@ -280,7 +279,7 @@ class Front {
   Inherited& inherited_;
   Watcher& watcher_;
   TerminalSettings terminal_;
-  Witness* witness_ = nullptr;
+  std::optional<Witness> witness_;
   Descriptor channel_, signals_;
   pid_t keeper_ = -1;
   Clock::time_point start_{};
@@ -302,7 +301,7 @@ void die_of_interrupt() {
   ::sigemptyset(&only);
   ::sigaddset(&only, SIGINT);
   ::raise(SIGINT);
-  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
 }
 
 }  // namespace berth::run

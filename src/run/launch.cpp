@@ -50,7 +50,7 @@ Inherited inherit() {
     break;
   }
   inherited.descriptors = open_descriptors();
-  ::sigprocmask(SIG_SETMASK, nullptr, &inherited.mask);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &inherited.mask);
   ::sigaction(SIGCHLD, nullptr, &inherited.on_child);
   return inherited;
 }
@@ -61,7 +61,7 @@ void block_signals(Inherited& inherited) {
   // A fault of our own must end us, not hang us.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     ::sigdelset(&all, fault);
-  ::sigprocmask(SIG_SETMASK, &all, &inherited.mask);
+  ::pthread_sigmask(SIG_SETMASK, &all, &inherited.mask);
   // A caller that ignores SIGCHLD passes that on, and exit statuses would be lost.
   struct sigaction ordinary = {};
   ordinary.sa_handler = SIG_DFL;

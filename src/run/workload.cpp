@@ -64,7 +64,7 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   std::vector<char*> environment = pointers(launch.environment);
   close_ours_on_exec(inherited);
   ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
-  ::sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &inherited.mask, nullptr);
   ::execvpe(arguments[0], arguments.data(), environment.data());
   say(trouble, StartTrouble::Step::kExec);
   ::_exit(errno == ENOENT ? 127 : 126);
