@@ -182,6 +182,12 @@ void add_ending(model::Report& report, const run::Ending& ending) {
 /// Forms a report anew in the language of its reader.
 using Form = std::function<model::Report()>;
 
+/// The placement's, in the language of now.
+std::vector<std::string> reasons_of(const model::Request& request, const Plan& plan) {
+  const auto again = policy::place(request, plan.snapshot);
+  return again ? again->reasons : plan.placement.reasons;
+}
+
 /// JSON is for programs: its sentences change with --lang alone, as everywhere.
 std::string json_of(const Context& context, const Form& form) {
   const Language people = language();
@@ -208,14 +214,17 @@ void say(const Context& context, const ReportFile& file, const Form& form) {
 }
 
 /// A command that could not be executed is told by its error; the report file gets it, too.
-void report_no_start(const Context& context, const ReportFile& file, model::Report& report,
+void report_no_start(const Context& context, const ReportFile& file, const Form& form,
                      const Error& error) {
   if (!file.file) return;
-  report.outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
-                        : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
-                                              : model::OutcomeClass::kLost;
-  report.outcome.exit_code = exit_code_for_run(error, false);
-  write_report(context, file, output::report_json(report));
+  write_report(context, file, json_of(context, [&] {
+                 model::Report report = form();
+                 report.outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
+                                       : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
+                                                             : model::OutcomeClass::kLost;
+                 report.outcome.exit_code = exit_code_for_run(error, false);
+                 return report;
+               }));
 }
 
 Result<int> run_plan(const Context& context, const model::Request& request, const Plan& plan,
@@ -229,16 +238,21 @@ Result<int> run_plan(const Context& context, const model::Request& request, cons
   else
     note(context,
          text("{} ({}); the job runs all the same", folder.error().message, folder.error().id));
-  model::Report report = report_of(context, plan, request);
+  const model::Report report = report_of(context, plan, request);
+  const Form begun = [&] {
+    model::Report again = report;
+    again.reasons = reasons_of(request, plan);
+    return again;
+  };
   run::Sampler sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement);
   const auto ending = run::run_job(launch, inherited, sampler);
   run::remove_job_folder(launch.job_folder);
   if (!ending) {
-    report_no_start(context, *file, report, ending.error());
+    report_no_start(context, *file, begun, ending.error());
     return ending.error();
   }
   say(context, *file, [&] {
-    model::Report whole = report;
+    model::Report whole = begun();
     add_ending(whole, *ending);
     sampler.fill(whole, plan.snapshot);
     return whole;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "inventory/device_sample.hpp"
 #include "inventory/observe.hpp"
 #include "model/snapshot.hpp"
 #include "system/pci.hpp"
@@ -60,7 +61,7 @@ class NvmlSampler {
   [[nodiscard]] int descriptor() const;
   /// The samples since the last call, oldest first, each of one device, because none waits for
   /// another; never blocks.
-  [[nodiscard]] std::vector<NvmlReport> take();
+  [[nodiscard]] std::vector<DeviceSample> take();
 
  private:
   struct State;

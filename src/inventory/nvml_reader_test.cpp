@@ -291,14 +291,13 @@ TEST_CASE("the sampler sends what changes of the devices it was given, and ends 
     while (got < 5 && Clock::now() - start < 5s) {
       pollfd ready{sampler.descriptor(), POLLIN, 0};
       REQUIRE(poll(&ready, 1, 5000) == 1);
-      for (const NvmlReport& report : sampler.take()) {
+      for (const DeviceSample& sample : sampler.take()) {
         ++got;
-        REQUIRE(report.devices.size() == 1);
-        CHECK(report.devices[0].uuid == uuid);
-        CHECK(*report.devices[0].readings.utilization_percent == 20);
-        CHECK(*report.devices[0].readings.energy_millijoules == 123456);
-        CHECK(report.unix_milliseconds > 0);
-        CHECK(report.processes.size() == 3);
+        CHECK(sample.device.uuid == uuid);
+        CHECK(*sample.device.readings.utilization_percent == 20);
+        CHECK(*sample.device.readings.energy_millijoules == 123456);
+        CHECK(sample.unix_milliseconds > 0);
+        CHECK(sample.processes.size() == 3);
       }
     }
     CHECK(got >= 5);

@@ -9,20 +9,6 @@ struct NvmlSampler::State {
   frames::Parser parser;
 };
 
-namespace {
-
-NvmlReport report_of(frames::Device&& frame) {
-  NvmlReport report;
-  report.driver.state = "ok";
-  report.unix_milliseconds = frame.unix_milliseconds;
-  for (model::DeviceProcess& process : frame.processes) process.device = 0;
-  report.processes = std::move(frame.processes);
-  report.devices.push_back(std::move(frame.device));
-  return report;
-}
-
-}  // namespace
-
 NvmlSampler::NvmlSampler(const Sources& sources, std::vector<std::string> uuids,
                          std::chrono::milliseconds interval)
     : state_(std::make_unique<State>()) {
@@ -46,18 +32,18 @@ int NvmlSampler::descriptor() const {
   return state_->child.pipe.get();
 }
 
-std::vector<NvmlReport> NvmlSampler::take() {
-  std::vector<NvmlReport> reports;
+std::vector<DeviceSample> NvmlSampler::take() {
+  std::vector<DeviceSample> samples;
   State& state = *state_;
-  if (!state.child.pipe) return reports;
+  if (!state.child.pipe) return samples;
   const bool open = read_frames(state.child, state.parser);
   while (auto frame = state.parser.next()) {
-    if (auto* device = std::get_if<frames::Device>(&*frame)) {
-      reports.push_back(report_of(std::move(*device)));
-    }
+    if (auto* device = std::get_if<frames::Device>(&*frame))
+      samples.push_back(
+          {std::move(device->device), std::move(device->processes), device->unix_milliseconds});
   }
   if (!open || state.parser.damaged()) end_nvml_child(state.child);
-  return reports;
+  return samples;
 }
 
 }  // namespace berth::inventory

@@ -27,6 +27,10 @@ std::string_view name(Absence why) {
       return "lost";
     case Absence::kFailed:
       return "failed";
+    case Absence::kTooShort:
+      return "too short";
+    case Absence::kNotSeen:
+      return "not seen";
   }
   return "failed";
 }

@@ -17,9 +17,12 @@ enum class Absence : unsigned char {
   kNoAnswer,          // the driver did not answer in time
   kLost,              // the device fell off the bus
   kFailed,            // the driver answered with an error of another kind, or with nonsense
+  // Of a job alone, so never on the wire:
+  kTooShort,  // it was over before this could be measured
+  kNotSeen,   // none of its processes was seen on the device
 };
 /// "not asked", "not supported", "no permission", "needs two readings", "asleep", "no answer",
-/// "lost", "failed": stable, for JSON.
+/// "lost", "failed", "too short", "not seen": stable, for JSON.
 [[nodiscard]] std::string_view name(Absence why);
 /// Why a sysfs file of a device could not be read, from errno.
 [[nodiscard]] Absence absence_of(int error_number);

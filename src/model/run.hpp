@@ -68,10 +68,10 @@ struct Outcome {
 struct DeviceUse {
   int device = -1;
   std::string name, uuid;
-  std::optional<std::uint64_t> memory_peak_bytes;  // of the job's own processes
-  std::optional<double> utilization_mean_percent,
-      utilization_peak_percent;   // of the device while the job ran
-  Reading<double> energy_joules;  // of the device while the job ran
+  Reading<std::uint64_t> memory_peak_bytes;  // of the job's own processes
+  Reading<double> utilization_mean_percent,
+      utilization_peak_percent;               // of the device while the job ran
+  Reading<std::uint64_t> energy_millijoules;  // of the device while the job ran
 };
 
 enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };
@@ -88,18 +88,18 @@ struct Report {
   std::string cpus;
   std::vector<DeviceUse> devices;
   GpuUse gpu_use = GpuUse::kNotChecked;
-  std::string
-      gpu_use_method;  // "driver process list, /dev nodes and loaded libraries, every 100 ms"
+  std::string gpu_use_method;  // what was looked at, how often; translated
   std::vector<std::string>
       libraries;  // compute libraries seen loaded: "torch (CPU build)", "numpy", …
   std::vector<std::string> suggestions;  // sentences for people, translated
   std::int64_t started_unix_milliseconds = 0;
-  std::chrono::milliseconds interval{0};  // between two looks at the job's processes
-  int looks = 0;                          // how many there were
-  bool gpus_here = false;          // a GPU (or TPU) that a program could use is in this machine
-  bool on_cpu_by_request = false;  // --gpus none
-  std::vector<Setting> settings;   // what was set, unset, kept
-  std::vector<std::string> notes;  // sentences for people, translated
+  int looks = 0;                     // at the job's processes
+  std::string how_often;             // "looked 52 times, …": translated; "" without a look
+  bool gpus_here = false;            // a GPU (or TPU) that a program could use is in this machine
+  bool on_cpu_by_request = false;    // --gpus none
+  std::vector<Setting> settings;     // what was set, unset, kept
+  std::vector<std::string> reasons;  // of the placement
+  std::vector<std::string> notes;    // sentences for people, translated
 };
 
 }  // namespace berth::model

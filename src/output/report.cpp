@@ -21,8 +21,9 @@ std::string percent(double value) {
   return fmt::format("{:.0f} %", value);
 }
 
-std::string energy(double joules) {
-  const double wh = joules / 3600;
+std::string energy(std::uint64_t millijoules) {
+  const double wh = static_cast<double>(millijoules) / 3.6e6;
+  if (wh < 0.01) return fmt::format("{:.1f} J", static_cast<double>(millijoules) / 1000);
   return fmt::format("{:.{}f} Wh", wh, wh < 0.1 ? 3 : wh < 10 ? 1 : 0);
 }
 
@@ -64,7 +65,8 @@ std::string device_words(const model::DeviceUse& use) {
   if (use.memory_peak_bytes) out += "   " + text("peak {}", show_bytes(*use.memory_peak_bytes));
   if (use.utilization_mean_percent)
     out += "   " + text("mean {}", percent(*use.utilization_mean_percent));
-  if (use.energy_joules) out += ", " + energy(*use.energy_joules);
+  if (use.energy_millijoules)
+    out += (use.utilization_mean_percent ? ", " : "   ") + energy(*use.energy_millijoules);
   return out;
 }
 
@@ -79,7 +81,7 @@ std::string cpu_words(const model::Report& report) {
 }
 
 std::string how_we_know(const model::Report& report) {
-  std::string out = text("looked every {} ms", report.interval.count());
+  std::string out = report.how_often;
   if (!report.libraries.empty())
     out += text("; libraries: {}", printable(join(report.libraries, ", ")));
   return out;
@@ -110,6 +112,15 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
                : line(text("no GPU here; libraries: {}", printable(join(report.libraries, ", "))),
                       terminal);
   return line(text("no GPU use seen ({})", how), terminal);
+}
+
+/// Why it is on the CPU, where a GPU is here and nobody asked for that.
+std::string reason_lines(const model::Report& report, const Terminal& terminal) {
+  if (!report.devices.empty() || !report.gpus_here || report.on_cpu_by_request) return "";
+  std::string out;
+  for (const std::string& reason : report.reasons)
+    out += labelled(out.empty() ? tr("why") : "", reason, terminal);
+  return out;
 }
 
 std::string setting_words(const std::vector<Setting>& settings, Setting::Action action) {
@@ -162,8 +173,8 @@ std::string report_text(const model::Report& report, const Terminal& terminal) {
   out += head + (fits ? "   " : "\n" + std::string(kIndent, ' ')) + places.front() + "\n";
   for (std::size_t i = 1; i < places.size(); ++i)
     out += std::string(kIndent, ' ') + places[i] + "\n";
-  out += use_lines(report, terminal) + suggestion_lines(report, terminal) +
-         setting_lines(report.settings, terminal);
+  out += use_lines(report, terminal) + reason_lines(report, terminal) +
+         suggestion_lines(report, terminal) + setting_lines(report.settings, terminal);
   for (const std::string& note : report.notes) out += labelled(tr("note"), note, terminal);
   return terminal.spell(out);
 }

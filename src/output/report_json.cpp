@@ -37,16 +37,19 @@ double seconds(std::chrono::milliseconds duration) {
 }
 
 Json device_json(const model::DeviceUse& use) {
+  Json out{
+      {"index", use.device}, {"name", text_or_null(use.name)}, {"uuid", text_or_null(use.uuid)}};
   Json absent = Json::object();
-  if (!use.energy_joules) absent["energy_joules"] = model::name(use.energy_joules.why);
-  return {{"index", use.device},
-          {"name", text_or_null(use.name)},
-          {"uuid", text_or_null(use.uuid)},
-          {"memory_peak_bytes", value_or_null(use.memory_peak_bytes)},
-          {"utilization_mean_percent", value_or_null(use.utilization_mean_percent)},
-          {"utilization_peak_percent", value_or_null(use.utilization_peak_percent)},
-          {"energy_joules", value_or_null(use.energy_joules.value)},
-          {"absent", std::move(absent)}};
+  const auto add = [&](const char* key, const auto& reading) {
+    out[key] = value_or_null(reading.value);
+    if (!reading) absent[key] = model::name(reading.why);
+  };
+  add("memory_peak_bytes", use.memory_peak_bytes);
+  add("utilization_mean_percent", use.utilization_mean_percent);
+  add("utilization_peak_percent", use.utilization_peak_percent);
+  add("energy_millijoules", use.energy_millijoules);
+  out["absent"] = std::move(absent);
+  return out;
 }
 
 Json settings_json(const std::vector<Setting>& settings) {
@@ -85,6 +88,7 @@ std::string report_json(const model::Report& report) {
       {"peak_rss_bytes", report.peak_rss_bytes == 0 ? Json(nullptr) : Json(report.peak_rss_bytes)},
       {"cpus", text_or_null(report.cpus)},
       {"threads", report.threads},
+      {"reasons", words(report.reasons)},
       {"environment", settings_json(report.settings)},
       {"gpus_here", report.gpus_here},
       {"gpu_use", model::name(report.gpu_use)},

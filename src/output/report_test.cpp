@@ -18,7 +18,7 @@ model::Report sample() {
   report.peak_rss_bytes = 611ULL << 20;
   report.threads = 2;
   report.looks = 100;
-  report.interval = std::chrono::milliseconds(100);
+  report.how_often = "looked 100 times";
   report.gpu_use = model::GpuUse::kNotSeen;
   report.libraries = {"torch 1.13 (CPU build)", "numpy"};
   report.started_unix_milliseconds = 1'700'000'000'000;
@@ -33,7 +33,7 @@ model::DeviceUse device() {
   use.memory_peak_bytes = 18ULL << 30;
   use.utilization_mean_percent = 41.0;
   use.utilization_peak_percent = 99.0;
-  use.energy_joules = 6840.0;
+  use.energy_millijoules = 6'840'000U;
   return use;
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("a GPU that was never used is said first, then what would use it, then
   report.suggestions = {"this PyTorch is a CPU build: install another"};
   const std::string text = report_text(report, plain());
   const auto never = text.find(
-      "this program never used the GPU (looked every 100 ms; libraries: "
+      "this program never used the GPU (looked 100 times; libraries: "
       "torch, numpy)");
   const auto tip = text.find("try   this PyTorch is a CPU build");
   const auto leave = text.find("or    berth run --cpu -- …");
@@ -142,9 +142,32 @@ TEST_CASE("the JSON holds every key, and null for what is not known") {
   CHECK(json["gpu_use"] == "not_seen");
   CHECK(json["devices"][0]["memory_peak_bytes"] == 18ULL << 30);
   CHECK(json["devices"][1]["memory_peak_bytes"].is_null());
-  CHECK(json["devices"][1]["energy_joules"].is_null());
-  CHECK(json["devices"][1]["absent"]["energy_joules"] == "not asked");
+  CHECK(json["devices"][0]["energy_millijoules"] == 6'840'000);
   CHECK(json["devices"][0]["absent"].empty());
+  CHECK(json["devices"][1]["energy_millijoules"].is_null());
+  CHECK(json["devices"][1]["absent"]["energy_millijoules"] == "not asked");
   CHECK(json["environment"]["set"]["A"] == "1");
   CHECK(report_json(report).find('\n') == report_json(report).size() - 1);
+}
+
+TEST_CASE("why a job ran on the CPU beside a GPU is told, unless that was asked for") {
+  model::Report report = sample();
+  report.gpus_here = true;
+  report.reasons = {"on the CPU: CUDA_VISIBLE_DEVICES=9 was set before", "and this"};
+  CHECK(holds(report_text(report, plain()),
+              "       why   on the CPU: CUDA_VISIBLE_DEVICES=9 was set before\n"
+              "             and this\n"));
+  CHECK(nlohmann::json::parse(report_json(report))["reasons"].size() == 2);
+  report.on_cpu_by_request = true;
+  CHECK_FALSE(holds(report_text(report, plain()), "why"));
+}
+
+TEST_CASE("energy stands alone where a device has no utilization") {
+  model::Report report = sample();
+  report.devices = {device()};
+  report.devices[0].utilization_mean_percent = model::Absence::kNotSupported;
+  report.gpu_use = model::GpuUse::kSeen;
+  CHECK(holds(report_text(report, plain()), "peak 18.0 GiB   1.9 Wh\n"));
+  report.devices[0].energy_millijoules = 1'260U;
+  CHECK(holds(report_text(report, plain()), "peak 18.0 GiB   1.3 J\n"));
 }

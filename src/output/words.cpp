@@ -122,6 +122,10 @@ std::string_view word_for(model::Absence why) {
       return tr("lost");
     case model::Absence::kFailed:
       return tr("failed");
+    case model::Absence::kTooShort:
+      return tr("too short");
+    case model::Absence::kNotSeen:
+      return tr("not seen");
   }
   return "";
 }

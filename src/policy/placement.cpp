@@ -263,7 +263,11 @@ Candidates whatever_there_is(const Search& search, std::vector<std::string>& rea
     if (search.snapshot.driver.state == "error" || search.snapshot.driver.state == "no answer")
       reasons.push_back(search.snapshot.driver.message);
   } else if (visible.empty()) {
-    reasons.push_back(text("on the CPU: {} leaves no GPU", search.visible.variables));
+    reasons.push_back(
+        search.visible.hides_all
+            ? text("on the CPU: {} was set before and hides every GPU", search.visible.variables)
+            : text("on the CPU: {} was set before and leaves no GPU of this machine",
+                   search.visible.variables));
   } else {
     reasons.push_back(text("on the CPU: no GPU can be used"));
     for (const Candidate& c : visible) reasons.push_back(held(c, search));

@@ -124,6 +124,7 @@ bool means_none(std::string_view value) {
 
 void take(Visible& visible, const char* name, std::string_view value, const Reading& reading) {
   visible.restricted = true;
+  visible.hides_all = visible.hides_all && means_none(value);
   if (!visible.variables.empty()) visible.variables += ' ';
   visible.variables += std::string(name) + "=" + printable(value.substr(0, 200));
   for (const Unit& unit : reading.units)

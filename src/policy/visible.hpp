@@ -18,6 +18,7 @@ struct Visible {
   bool restricted = false;  // at least one variable is set
   std::vector<Unit> units;  // meaningful only where restricted
   std::string variables;    // "CUDA_VISIBLE_DEVICES=0,1": for people, printable
+  bool hides_all = true;    // each of these values is the one that means "none"
   std::vector<std::string>
       notes;  // sentences for people, translated: what was ambiguous or ignored
 

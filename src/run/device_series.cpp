@@ -1,16 +1,15 @@
 #include "run/device_series.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace berth::run {
-
 namespace {
 
 constexpr std::uint64_t kMostWatts = 10'000;  // no board of today uses a fifth of it
 constexpr std::int64_t kLongestStep = 1000;   // milliseconds
 
 }  // namespace
-
 DeviceSeries::DeviceSeries(const model::Device& device, std::string partition)
     : index_(device.index),
       name_(device.name),
@@ -26,80 +25,97 @@ bool DeviceSeries::is_of(const model::Device& device) const {
 // The driver moves the counter in steps (every 10 ms to 100 ms), and begins at zero when it is
 // loaded again or the device is reset: what was used before is then lost, and what is left over is
 // not the job's energy.
-void DeviceSeries::add_energy(const model::Device& device, std::int64_t unix_milliseconds) {
-  const auto& counter = device.readings.energy_millijoules;
-  if (!counter) {
-    no_counter_ = counter.why;
-    return;
-  }
-  if (!first_millijoules_) first_millijoules_ = *counter;
+void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds) {
+  if (!first_millijoules_) first_millijoules_ = millijoules;
   if (last_millijoules_) {
     const std::int64_t passed = std::max<std::int64_t>(0, unix_milliseconds - counter_time_);
     const auto most = kMostWatts * static_cast<std::uint64_t>(passed + kLongestStep);
-    counter_jumped_ =
-        counter_jumped_ || *counter < *last_millijoules_ || *counter - *last_millijoules_ > most;
+    counter_jumped_ = counter_jumped_ || millijoules < *last_millijoules_ ||
+                      millijoules - *last_millijoules_ > most;
   }
-  last_millijoules_ = *counter;
+  last_millijoules_ = millijoules;
   counter_time_ = unix_milliseconds;
 }
 
 // Where there is no counter. The driver's power is the mean of the last second on most devices, so
 // that samples of every half second miss nothing.
-void DeviceSeries::add_power(const model::Device& device, std::int64_t unix_milliseconds) {
-  const auto& power = device.readings.power_milliwatts;
-  if (!power) return;
+void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
   const double seconds = static_cast<double>(unix_milliseconds - last_time_) / 1000.0;
   if (last_milliwatts_ && seconds > 0) {
-    const double mean = (static_cast<double>(*last_milliwatts_) + static_cast<double>(*power)) / 2;
-    power_joules_ = power_joules_.value_or(0) + mean / 1000.0 * seconds;
+    const double mean =
+        (static_cast<double>(*last_milliwatts_) + static_cast<double>(milliwatts)) / 2;
+    power_millijoules_ = power_millijoules_.value_or(0) + mean * seconds;
   }
-  last_milliwatts_ = *power;
+  last_milliwatts_ = milliwatts;
   last_time_ = unix_milliseconds;
 }
 
-model::Reading<double> DeviceSeries::energy() const {
-  if (counter_jumped_) return model::Absence::kFailed;
-  if (first_millijoules_ && *last_millijoules_ > *first_millijoules_)
-    return static_cast<double>(*last_millijoules_ - *first_millijoules_) / 1000.0;
-  if (power_joules_) return *power_joules_;
-  if (first_millijoules_ || last_milliwatts_) return model::Absence::kNeedsTwoReadings;
-  return no_counter_;
+void DeviceSeries::add_energy(const inventory::DeviceSample& sample) {
+  sampled_ = true;
+  const auto& counter = sample.device.readings.energy_millijoules;
+  const auto& power = sample.device.readings.power_milliwatts;
+  if (counter) add_counter(*counter, sample.unix_milliseconds);
+  if (power) add_power(*power, sample.unix_milliseconds);
+  if (counter || power)
+    ++energies_;
+  else
+    no_energy_ = counter.why;
 }
 
-void DeviceSeries::add(const model::Device& device,
-                       const std::vector<model::DeviceProcess>& processes,
-                       std::int64_t unix_milliseconds, bool started,
+void DeviceSeries::add(const inventory::DeviceSample& sample,
                        const std::function<bool(const model::DeviceProcess&)>& ours) {
-  add_energy(device, unix_milliseconds);
-  add_power(device, unix_milliseconds);
-  if (!started) return;
+  add_energy(sample);
+  if (!start_) return;
+  const std::int64_t age = sample.unix_milliseconds - *start_;
+  // Once begun it goes on, even if somebody sets the clock back.
+  if (age < 0 && samples_ == 0) return;
   ++samples_;
-  if (const auto& load = device.readings.utilization_percent) {
+  const auto& load = sample.device.readings.utilization_percent;
+  if (!load) {
+    no_load_ = load.why;
+  } else if (age >= kSettled.count() || loads_ > 0) {
     ++loads_;
     load_sum_ += *load;
     load_peak_ = std::max(load_peak_, *load);
   }
   std::optional<std::uint64_t> memory;
-  for (const model::DeviceProcess& process : processes) {
+  for (const model::DeviceProcess& process : sample.processes) {
     if (!ours(process)) continue;
     listed_ = true;
-    const bool counts = partition_.empty() || process.partition_uuid == partition_;
-    if (counts && process.memory_bytes) memory = memory.value_or(0) + *process.memory_bytes;
+    if (!partition_.empty() && process.partition_uuid != partition_) continue;
+    if (process.memory_bytes)
+      memory = memory.value_or(0) + *process.memory_bytes;
+    else if (!memory_peak_bytes_)
+      memory_peak_bytes_ = process.memory_bytes.why;
   }
   if (memory) memory_peak_bytes_ = std::max(memory_peak_bytes_.value_or(0), *memory);
 }
 
-model::DeviceUse DeviceSeries::use() const {
+model::Reading<std::uint64_t> DeviceSeries::energy() const {
+  if (counter_jumped_) return model::Absence::kFailed;
+  if (first_millijoules_ && *last_millijoules_ > *first_millijoules_)
+    return *last_millijoules_ - *first_millijoules_;
+  if (power_millijoules_) return static_cast<std::uint64_t>(std::llround(*power_millijoules_));
+  if (energies_ == 0) return no_energy_;
+  // A counter that stands still while half seconds pass does not count.
+  return energies_ > 3 ? model::Absence::kFailed : model::Absence::kTooShort;
+}
+
+model::DeviceUse DeviceSeries::use(model::Absence without_sample) const {
   model::DeviceUse use;
   use.device = index_;
   use.name = name_;
   use.uuid = partition_.empty() ? uuid_ : partition_;
   use.memory_peak_bytes = memory_peak_bytes_;
+  if (samples_ == 0) use.memory_peak_bytes = sampled_ ? model::Absence::kTooShort : without_sample;
   if (loads_ > 0) {
     use.utilization_mean_percent = load_sum_ / loads_;
     use.utilization_peak_percent = load_peak_;
+  } else {
+    const auto why = sampled_ ? no_load_ : without_sample;
+    use.utilization_mean_percent = use.utilization_peak_percent = why;
   }
-  use.energy_joules = energy();
+  use.energy_millijoules = sampled_ ? energy() : without_sample;
   return use;
 }
 

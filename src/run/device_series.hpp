@@ -1,10 +1,12 @@
 // What the samples of one device add up to while a job runs. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 
+#include "inventory/device_sample.hpp"
 #include "model/device.hpp"
 #include "model/process.hpp"
 #include "model/run.hpp"
@@ -13,39 +15,50 @@ namespace berth::run {
 
 class DeviceSeries {
  public:
+  /// A driver's utilization and power are means of some time that has passed, at least a sixth of a
+  /// second with NVIDIA's: what it says sooner after the start is about the time before.
+  static constexpr std::chrono::milliseconds kSettled{200};
+
   /// `partition`: only memory in this partition counts; "" the whole device.
   DeviceSeries(const model::Device& device, std::string partition);
 
+  /// When the job began. Samples from before only give the energy its beginning.
+  void start(std::int64_t unix_milliseconds) { start_ = unix_milliseconds; }
   /// Whether a sample of this device (same uuid, or address where there is none).
   [[nodiscard]] bool is_of(const model::Device& device) const;
   /// `ours`: whether a process of the driver's list belongs to the job. Samples come in the order
-  /// of time; one from before the job's start only gives the energy its beginning.
-  void add(const model::Device& device, const std::vector<model::DeviceProcess>& processes,
-           std::int64_t unix_milliseconds, bool started,
+  /// of time.
+  void add(const inventory::DeviceSample& sample,
            const std::function<bool(const model::DeviceProcess&)>& ours);
+  /// A last sample, from after the job's end: only its energy counts.
+  void finish(const inventory::DeviceSample& sample) { add_energy(sample); }
 
-  [[nodiscard]] model::DeviceUse use() const;
+  /// `without_sample`: why there is nothing, where no sample ever came.
+  [[nodiscard]] model::DeviceUse use(model::Absence without_sample) const;
+  [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] bool listed() const { return listed_; }   // the job was in the driver's list
   [[nodiscard]] int samples() const { return samples_; }  // since the job's start
 
  private:
-  void add_energy(const model::Device& device, std::int64_t unix_milliseconds);
-  void add_power(const model::Device& device, std::int64_t unix_milliseconds);
-  [[nodiscard]] model::Reading<double> energy() const;
+  void add_energy(const inventory::DeviceSample& sample);
+  void add_counter(std::uint64_t millijoules, std::int64_t unix_milliseconds);
+  void add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds);
+  [[nodiscard]] model::Reading<std::uint64_t> energy() const;
 
   int index_;
   std::string name_, uuid_, pci_address_, partition_;
-  bool listed_ = false;
-  int samples_ = 0, loads_ = 0;
+  std::optional<std::int64_t> start_;
+  bool sampled_ = false, listed_ = false;
+  int samples_ = 0, loads_ = 0, energies_ = 0;
   double load_sum_ = 0, load_peak_ = 0;
-  std::optional<std::uint64_t> memory_peak_bytes_;
+  model::Reading<std::uint64_t> memory_peak_bytes_ = model::Absence::kNotSeen;
   std::optional<std::uint64_t> first_millijoules_, last_millijoules_;
   std::int64_t counter_time_ = 0;
-  bool counter_jumped_ = false;  // back, or ahead by more than any device can use
-  model::Absence no_counter_ = model::Absence::kNotAsked;
-  std::optional<double> power_joules_;  // where the device has no counter
+  bool counter_jumped_ = false;              // back, or ahead by more than any device can use
+  std::optional<double> power_millijoules_;  // where the device has no counter
   std::optional<std::uint64_t> last_milliwatts_;
   std::int64_t last_time_ = 0;
+  model::Absence no_load_ = model::Absence::kTooShort, no_energy_ = model::Absence::kTooShort;
 };
 
 }  // namespace berth::run

@@ -4,6 +4,7 @@
 
 using namespace berth;
 using namespace berth::run;
+using model::Absence;
 
 namespace {
 
@@ -22,6 +23,13 @@ model::DeviceProcess process(std::int64_t pid, std::uint64_t bytes) {
   return out;
 }
 
+/// The job starts at half a second.
+DeviceSeries series_of(const model::Device& device, const std::string& partition = "") {
+  DeviceSeries series(device, partition);
+  series.start(500);
+  return series;
+}
+
 bool is_ours(const model::DeviceProcess& one) {
   return one.pid.value_or(0) < 100;
 }
@@ -29,55 +37,59 @@ bool is_ours(const model::DeviceProcess& one) {
 }  // namespace
 
 TEST_CASE("memory is that of our own processes, utilization that of the device") {
-  DeviceSeries series(gpu(), "");
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.utilization_percent = 40.0;
-  series.add(device, {process(1, 100), process(2, 200), process(500, 9000)}, 1000, true, is_ours);
+  series.add({device, {process(1, 100), process(2, 200), process(500, 9000)}, 1000}, is_ours);
   device.readings.utilization_percent = 80.0;
-  series.add(device, {process(1, 50)}, 2000, true, is_ours);
-  const auto use = series.use();
+  series.add({device, {process(1, 50)}, 2000}, is_ours);
+  const auto use = series.use(Absence::kNoAnswer);
   CHECK(use.device == 3);
-  CHECK(use.memory_peak_bytes == 300U);
-  CHECK(use.utilization_mean_percent == 60.0);
-  CHECK(use.utilization_peak_percent == 80.0);
-  CHECK_FALSE(use.energy_joules);
+  CHECK(use.memory_peak_bytes.value == 300U);
+  CHECK(use.utilization_mean_percent.value == 60.0);
+  CHECK(use.utilization_peak_percent.value == 80.0);
+  CHECK_FALSE(use.energy_millijoules);
   CHECK(series.listed());
   CHECK(series.samples() == 2);
 }
 
 TEST_CASE("without a sample everything is absent, not zero") {
-  DeviceSeries series(gpu(), "");
-  CHECK_FALSE(series.use().memory_peak_bytes);
-  CHECK_FALSE(series.use().utilization_mean_percent);
-  CHECK_FALSE(series.use().energy_joules);
+  DeviceSeries series = series_of(gpu());
+  const auto use = series.use(Absence::kNoAnswer);
+  CHECK_FALSE(use.memory_peak_bytes);
+  CHECK_FALSE(use.utilization_mean_percent);
+  CHECK_FALSE(use.energy_millijoules);
+  CHECK(use.memory_peak_bytes.why == Absence::kNoAnswer);
+  CHECK(use.utilization_peak_percent.why == Absence::kNoAnswer);
+  CHECK(use.energy_millijoules.why == Absence::kNoAnswer);
   CHECK_FALSE(series.listed());
 }
 
 TEST_CASE("energy is the counter's difference from before the start") {
-  DeviceSeries series(gpu(), "");
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.energy_millijoules = 5'000'000U;
-  series.add(device, {}, 1000, false, is_ours);
+  series.add({device, {}, 400}, is_ours);
   CHECK(series.samples() == 0);
   device.readings.energy_millijoules = 5'120'000U;
-  series.add(device, {}, 2000, true, is_ours);
-  CHECK(series.use().energy_joules.value == 120.0);
+  series.add({device, {}, 2000}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 120'000U);
 }
 
 TEST_CASE("a counter that went back or leapt tells nothing, and never a negative or huge energy") {
-  DeviceSeries series(gpu(), "");
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.power_milliwatts = 100'000U;
   const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
     device.readings.energy_millijoules = millijoules;
-    series.add(device, {}, when, true, is_ours);
+    series.add({device, {}, when}, is_ours);
   };
   add(5'000'000, 1000);
   add(5'100'000, 2000);
-  CHECK(series.use().energy_joules.value == 100.0);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 100'000U);
   SUBCASE("reset with the driver, and far from where it was") {
     add(1'000, 3000);
-    CHECK(series.use().energy_joules.why == model::Absence::kFailed);
+    CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
     add(3'000, 4000);
   }
   SUBCASE("reset, and soon beyond where it was") {
@@ -90,57 +102,53 @@ TEST_CASE("a counter that went back or leapt tells nothing, and never a negative
   SUBCASE("nonsense ahead, from a clock that was set back") {
     add(5'100'000 + 20'000'000, 500);
   }
-  CHECK_FALSE(series.use().energy_joules);
-  CHECK(series.use().energy_joules.why == model::Absence::kFailed);
+  CHECK_FALSE(series.use(Absence::kNoAnswer).energy_millijoules);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
 }
 
 TEST_CASE("a counter that moves in steps is not taken for one that stands still, or leaps") {
-  DeviceSeries series(gpu(), "");
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   const auto add = [&](std::uint64_t millijoules, std::int64_t when) {
     device.readings.energy_millijoules = millijoules;
-    series.add(device, {}, when, true, is_ours);
+    series.add({device, {}, when}, is_ours);
+    return series.use(Absence::kNoAnswer).energy_millijoules;
   };
-  add(1'000'000, 1000);
-  CHECK(series.use().energy_joules.why == model::Absence::kNeedsTwoReadings);
-  add(1'000'000, 1010);  // no step yet: no energy is known, and it is not 0
-  CHECK_FALSE(series.use().energy_joules);
-  add(1'070'000, 1020);  // a step of 100 ms at 700 W, seen after 10 ms
-  CHECK(series.use().energy_joules.value == 70.0);
-  add(1'070'000, 1030);
-  CHECK(series.use().energy_joules.value == 70.0);
+  CHECK(add(1'000'000, 1000).why == Absence::kTooShort);
+  CHECK_FALSE(add(1'000'000, 1010));             // no step yet: no energy is known, and it is not 0
+  CHECK(add(1'070'000, 1020).value == 70'000U);  // a step of 100 ms at 700 W, seen after 10 ms
+  CHECK(add(1'070'000, 1030).value == 70'000U);
 }
 
-TEST_CASE("energy that is absent says why") {
-  DeviceSeries series(gpu(), "");
-  CHECK(series.use().energy_joules.why == model::Absence::kNotAsked);
+TEST_CASE("a counter that never moves is not believed") {
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
-  device.readings.energy_millijoules = model::Absence::kNotSupported;
-  series.add(device, {}, 1000, true, is_ours);
-  CHECK(series.use().energy_joules.why == model::Absence::kNotSupported);
+  device.readings.energy_millijoules = 5'000'000U;
+  for (const std::int64_t when : {400, 900, 1400, 1900}) series.add({device, {}, when}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.why == Absence::kFailed);
 }
 
 TEST_CASE("without a counter the power is added up over time") {
-  DeviceSeries series(gpu(), "");
+  DeviceSeries series = series_of(gpu());
   model::Device device = gpu();
   device.readings.power_milliwatts = 100'000U;
-  series.add(device, {}, 1000, false, is_ours);
+  series.add({device, {}, 400}, is_ours);
   device.readings.power_milliwatts = 300'000U;
-  series.add(device, {}, 3000, true, is_ours);
-  CHECK(series.use().energy_joules.value == 400.0);
-  series.add(device, {}, 2500, true, is_ours);  // a clock that was set back adds nothing
-  CHECK(series.use().energy_joules.value == 400.0);
+  series.add({device, {}, 2400}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
+  series.add({device, {}, 2000}, is_ours);  // a clock that was set back adds nothing
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
 }
 
 TEST_CASE("of a partition only its own memory counts") {
-  DeviceSeries series(gpu(), "MIG-a");
+  DeviceSeries series = series_of(gpu(), "MIG-a");
   auto inside = process(1, 100);
   inside.partition_uuid = "MIG-a";
   auto beside = process(2, 700);
   beside.partition_uuid = "MIG-b";
-  series.add(gpu(), {inside, beside}, 1000, true, is_ours);
-  CHECK(series.use().memory_peak_bytes == 100U);
-  CHECK(series.use().uuid == "MIG-a");
+  series.add({gpu(), {inside, beside}, 1000}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.value == 100U);
+  CHECK(series.use(Absence::kNoAnswer).uuid == "MIG-a");
 }
 
 TEST_CASE("a sample of another device is told apart by uuid, else by address") {
@@ -153,4 +161,54 @@ TEST_CASE("a sample of another device is told apart by uuid, else by address") {
   CHECK_FALSE(DeviceSeries(here, "").is_of(other));
   here.pci_address = other.pci_address = "0000:81:00.0";
   CHECK(DeviceSeries(here, "").is_of(other));
+}
+
+TEST_CASE("a job that is over at once was not measured, and that is not 0") {
+  DeviceSeries series = series_of(gpu());
+  model::Device device = gpu();
+  device.readings.utilization_percent = 0.0;
+  device.readings.energy_millijoules = 5'000'000U;
+  SUBCASE("a sample from before the start is no use of the job's") {
+    series.add({device, {process(1, 100)}, 490}, is_ours);
+    CHECK(series.samples() == 0);
+    CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kTooShort);
+  }
+  SUBCASE("one right after it speaks of the time before") {
+    series.add({device, {}, 550}, is_ours);
+    CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.why == Absence::kNotSeen);
+  }
+  const auto use = series.use(Absence::kNoAnswer);
+  CHECK(use.utilization_mean_percent.why == Absence::kTooShort);
+  CHECK(use.utilization_peak_percent.why == Absence::kTooShort);
+  CHECK(use.energy_millijoules.why == Absence::kTooShort);
+}
+
+TEST_CASE("what a device does not tell is absent for its reason") {
+  DeviceSeries series = series_of(gpu());
+  model::Device device = gpu();
+  set_all_absent(device.readings, Absence::kNotSupported);
+  auto silent = process(1, 0);
+  silent.memory_bytes = Absence::kNoPermission;
+  series.add({device, {silent}, 1000}, is_ours);
+  const auto use = series.use(Absence::kNoAnswer);
+  CHECK(use.memory_peak_bytes.why == Absence::kNoPermission);
+  CHECK(use.utilization_mean_percent.why == Absence::kNotSupported);
+  CHECK(use.energy_millijoules.why == Absence::kNotSupported);
+  series.add({device, {silent, process(2, 70)}, 2000}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).memory_peak_bytes.value == 70U);
+}
+
+TEST_CASE("a sample from after the end counts for the energy alone") {
+  DeviceSeries series = series_of(gpu());
+  model::Device device = gpu();
+  device.readings.utilization_percent = 50.0;
+  device.readings.energy_millijoules = 1'000U;
+  series.add({device, {}, 1000}, is_ours);
+  device.readings.utilization_percent = 0.0;
+  device.readings.energy_millijoules = 4'000U;
+  series.finish({device, {process(1, 10)}, 3000});
+  const auto use = series.use(Absence::kNoAnswer);
+  CHECK(use.utilization_mean_percent.value == 50.0);
+  CHECK(use.energy_millijoules.value == 3'000U);
+  CHECK_FALSE(use.memory_peak_bytes);
 }

@@ -41,6 +41,13 @@ bool JobProcesses::contains(std::int64_t pid) const {
   return members_.find(static_cast<pid_t>(pid)) != members_.end();
 }
 
+std::vector<std::int64_t> JobProcesses::pids() const {
+  std::vector<std::int64_t> pids;
+  pids.reserve(members_.size());
+  for (const auto& member : members_) pids.push_back(member.first);
+  return pids;
+}
+
 void JobProcesses::find_members() {
   const std::vector<pid_t> pids = list_pids(proc_);
   const std::unordered_set<pid_t> here(pids.begin(), pids.end());

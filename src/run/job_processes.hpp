@@ -11,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "run/traces.hpp"
 
@@ -27,6 +28,8 @@ class JobProcesses {
   void look(Clock::time_point now);
 
   [[nodiscard]] bool contains(std::int64_t pid) const;
+  /// At the last look.
+  [[nodiscard]] std::vector<std::int64_t> pids() const;
   [[nodiscard]] int looks() const { return looks_; }
   [[nodiscard]] std::uint64_t peak_rss_bytes() const { return peak_rss_bytes_; }
   [[nodiscard]] const Traces& traces() const { return traces_; }

@@ -8,7 +8,6 @@
 namespace berth::run {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 const model::Device* find(const model::Snapshot& snapshot, int index) {
@@ -17,15 +16,26 @@ const model::Device* find(const model::Snapshot& snapshot, int index) {
   return nullptr;
 }
 
-std::vector<std::string> sampled_names(const model::Snapshot& snapshot,
-                                       const model::Placement& placement) {
+std::vector<model::Device> devices_of(const model::Snapshot& snapshot,
+                                      const model::Placement& placement) {
+  std::vector<model::Device> devices;
+  for (const int index : placement.devices)
+    if (const model::Device* device = find(snapshot, index)) devices.push_back(*device);
+  return devices;
+}
+
+std::vector<std::string> driver_names(const std::vector<model::Device>& devices) {
   std::vector<std::string> names;
-  for (const int index : placement.devices) {
-    const model::Device* device = find(snapshot, index);
-    if (device == nullptr || device->vendor != model::Vendor::kNvidia) continue;
-    names.push_back(device->uuid.empty() ? device->pci_address : device->uuid);
-  }
+  for (const model::Device& device : devices)
+    if (device.vendor == model::Vendor::kNvidia)
+      names.push_back(device.uuid.empty() ? device.pci_address : device.uuid);
   return names;
+}
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 bool usable_gpu(const model::Device& device) {
@@ -38,8 +48,9 @@ bool usable_gpu(const model::Device& device) {
 
 Sampler::Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
                  const model::Placement& placement)
-    : devices_(sources, sampled_names(snapshot, placement), kDeviceInterval) {
-  if (devices_.descriptor() >= 0) {
+    : driver_(sources, driver_names(devices_of(snapshot, placement)), kDeviceInterval),
+      sysfs_(sources, devices_of(snapshot, placement)) {
+  if (driver_.descriptor() >= 0) {
     translator_ = sources.simulated ? system::PidTranslator(sources.roots, system::PidView::kHost)
                                     : system::PidTranslator(sources.roots);
   }
@@ -48,52 +59,71 @@ Sampler::Sampler(const inventory::Sources& sources, const model::Snapshot& snaps
     if (device == nullptr || device->kind == model::DeviceKind::kCpu) continue;
     series_.emplace_back(*device, i < placement.partitions.size() ? placement.partitions[i] : "");
   }
+  take_sysfs_samples(Clock::now());
 }
 
 void Sampler::started(pid_t keeper, pid_t) {
-  start_ = Clock::now();
+  start_ = last_look_ = Clock::now();
   due_ = start_ + milliseconds(5);
+  sysfs_due_ = start_ + milliseconds(250);
+  const std::int64_t now = unix_now();
+  for (DeviceSeries& one : series_) one.start(now);
   processes_.emplace(keeper);
 }
 
 void Sampler::look() {
-  take_device_samples();
+  take_driver_samples();
   const auto now = Clock::now();
   if (!processes_ || now < due_) return;
+  longest_gap_ = std::max(longest_gap_, now - last_look_);
+  last_look_ = now;
   processes_->look(now);
   const auto& nodes = processes_->traces().nodes;
   if (!nodes_seen_ && std::any_of(nodes.begin(), nodes.end(), is_nvidia_node)) {
     nodes_seen_ = true;
-    for (const DeviceSeries& one : series_) samples_before_nodes_ += one.samples();
+    samples_before_nodes_ = driver_samples_;
   }
   // More often in the first second, for programs that are over soon; never more than one part in
   // fifty of one core.
   const auto cost = Clock::now() - now;
   const auto interval = now - start_ < milliseconds(1000) ? milliseconds(20) : kInterval;
   due_ = now + std::max<Clock::duration>(interval, 50 * cost);
+  if (!sysfs_.empty() && now >= sysfs_due_) take_sysfs_samples(Clock::now());
 }
 
-void Sampler::take_device_samples() {
+void Sampler::take_sysfs_samples(Clock::time_point now) {
+  const auto ours = [this](const model::DeviceProcess& process) {
+    return processes_ && process.pid && processes_->contains(*process.pid);
+  };
+  const auto pids = processes_ ? processes_->pids() : std::vector<std::int64_t>();
+  for (const inventory::DeviceSample& sample : sysfs_.take(pids))
+    for (DeviceSeries& one : series_)
+      if (one.is_of(sample.device)) one.add(sample, ours);
+  const auto cost = Clock::now() - now;
+  sysfs_due_ = now + std::max<Clock::duration>(kDeviceInterval, 50 * cost);
+}
+
+void Sampler::take_driver_samples() {
   const auto ours = [this](const model::DeviceProcess& process) {
     if (process.pid) return processes_->contains(*process.pid);
     if (!process.host_pid || !translator_) return false;
     const auto pid = translator_->find(*process.host_pid).pid;
     return pid && processes_->contains(*pid);
   };
-  for (const inventory::NvmlReport& report : devices_.take())
-    for (const model::Device& device : report.devices)
-      for (DeviceSeries& one : series_)
-        if (one.is_of(device))
-          one.add(device, report.processes, report.unix_milliseconds, processes_.has_value(), ours);
+  for (const inventory::DeviceSample& sample : driver_.take())
+    for (DeviceSeries& one : series_) {
+      if (!one.is_of(sample.device)) continue;
+      const int before = one.samples();
+      one.add(sample, ours);
+      driver_samples_ += one.samples() - before;
+    }
 }
 
 model::GpuUse Sampler::decide() const {
   using model::GpuUse;
-  int samples = 0;
-  for (const DeviceSeries& one : series_) {
-    if (one.listed()) return GpuUse::kSeen;
-    samples += one.samples();
-  }
+  if (std::any_of(series_.begin(), series_.end(),
+                  [](const DeviceSeries& one) { return one.listed(); }))
+    return GpuUse::kSeen;
   if (!processes_ || processes_->looks() == 0) return GpuUse::kNotChecked;
   const auto& nodes = processes_->traces().nodes;
   if (std::any_of(nodes.begin(), nodes.end(),
@@ -102,29 +132,57 @@ model::GpuUse Sampler::decide() const {
   // A CUDA program opens NVIDIA's nodes when it only asks for GPUs. The driver lists it when it has
   // work there; where that list speaks of our processes and had time to, it decides.
   const bool list_decides = translator_ && translator_->view() != system::PidView::kForeign &&
-                            samples - samples_before_nodes_ >= 2;
+                            driver_samples_ - samples_before_nodes_ >= 2;
   if (nodes_seen_ && !list_decides) return GpuUse::kSeen;
   return processes_->unreadable() ? GpuUse::kNotChecked : GpuUse::kNotSeen;
 }
 
+model::Absence Sampler::why_no_sample(const model::Device& device, milliseconds wall) const {
+  using model::Absence;
+  using model::Vendor;
+  if (device.health == model::Health::kAsleep) return Absence::kAsleep;
+  if (device.vendor != Vendor::kNvidia) return Absence::kNotSupported;
+  const bool silent = driver_.descriptor() < 0 || wall >= 4 * kDeviceInterval;
+  return silent ? Absence::kNoAnswer : Absence::kTooShort;
+}
+
+void Sampler::say_how(model::Report& report) const {
+  if (report.looks == 0) {
+    report.gpu_use_method = text("the program ended before the first look");
+    return;
+  }
+  // What happened after the last look went unseen as well.
+  const auto unseen = std::max<Clock::duration>(longest_gap_, start_ + report.wall - last_look_);
+  const auto gap = std::chrono::ceil<milliseconds>(unseen).count();
+  report.how_often = text_n("looked once, up to {1} ms went unseen",
+                            "looked {0} times, up to {1} ms in between went unseen", report.looks,
+                            report.looks, gap);
+  report.gpu_use_method = text("open device nodes and loaded libraries: {}", report.how_often);
+  if (driver_samples_ > 0)
+    report.gpu_use_method +=
+        text("; the driver's list of processes: every {} ms", kDeviceInterval.count());
+}
+
 void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
-  take_device_samples();
+  take_driver_samples();
   report.gpus_here = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), usable_gpu);
   report.gpu_use = decide();
-  report.interval = kInterval;
-  for (const DeviceSeries& one : series_) report.devices.push_back(one.use());
-  int samples = 0;
-  for (const DeviceSeries& one : series_) samples += one.samples();
-  report.gpu_use_method =
-      samples > 0 ? text(
-                        "the driver's list of processes every {} ms, open device nodes "
-                        "and loaded libraries every {} ms",
-                        kDeviceInterval.count(), kInterval.count())
-                  : text("open device nodes and loaded libraries every {} ms", kInterval.count());
+  if (report.wall >= DeviceSeries::kSettled)
+    for (const inventory::DeviceSample& sample : sysfs_.take({}))
+      for (DeviceSeries& one : series_)
+        if (one.is_of(sample.device)) one.finish(sample);
+  for (const DeviceSeries& one : series_) {
+    const model::Device* device = find(snapshot, one.index());
+    report.devices.push_back(one.use(why_no_sample(*device, report.wall)));
+  }
+  report.looks = processes_ ? processes_->looks() : 0;
+  if (report.looks == 0)
+    for (model::DeviceUse& use : report.devices)
+      if (use.memory_peak_bytes.why == model::Absence::kNotSeen)
+        use.memory_peak_bytes.why = model::Absence::kTooShort;
+  say_how(report);
   if (!processes_) return;
-  report.looks = processes_->looks();
   report.peak_rss_bytes = std::max(report.peak_rss_bytes, processes_->peak_rss_bytes());
-  if (report.looks == 0) report.gpu_use_method = text("the program ended before the first look");
   const auto& files = processes_->traces().files;
   policy::LibraryAdvice advice = policy::advise({files.begin(), files.end()}, snapshot);
   report.libraries = std::move(advice.libraries);

@@ -1,5 +1,5 @@
-// Looks at the job while it runs, for the report: its processes in /proc, and its devices through
-// the driver's own child.
+// Looks at the job while it runs, for the report: its processes in /proc, NVIDIA's devices through
+// the driver's own child, AMD's and Intel's in sysfs.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "inventory/nvml_reader.hpp"
+#include "inventory/sysfs_sampler.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
 #include "run/device_series.hpp"
@@ -18,32 +19,40 @@ namespace berth::run {
 
 class Sampler : public Watcher {
  public:
-  /// Begins to sample the placement's NVIDIA devices, so that their energy is known from before the
-  /// start.
+  /// Begins to sample the placement's devices, so that their energy is known from before the start.
   Sampler(const inventory::Sources& sources, const model::Snapshot& snapshot,
           const model::Placement& placement);
 
   void started(pid_t keeper, pid_t workload) override;
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override { return due_; }
   void look() override;
-  [[nodiscard]] int descriptor() const override { return devices_.descriptor(); }
+  [[nodiscard]] int descriptor() const override { return driver_.descriptor(); }
 
   /// Fills what the looks tell: peak RSS, devices, gpu_use and its method, libraries, suggestions.
   void fill(model::Report& report, const model::Snapshot& snapshot);
 
   static constexpr std::chrono::milliseconds kInterval{100};        // of the looks at /proc
-  static constexpr std::chrono::milliseconds kDeviceInterval{500};  // of the driver's samples
+  static constexpr std::chrono::milliseconds kDeviceInterval{500};  // of the devices' samples
 
  private:
-  void take_device_samples();
+  using Clock = std::chrono::steady_clock;
+
+  void take_driver_samples();
+  void take_sysfs_samples(Clock::time_point now);
+  [[nodiscard]] model::Absence why_no_sample(const model::Device& device,
+                                             std::chrono::milliseconds wall) const;
+  void say_how(model::Report& report) const;
   [[nodiscard]] model::GpuUse decide() const;
 
-  inventory::NvmlSampler devices_;
+  inventory::NvmlSampler driver_;
+  inventory::SysfsSampler sysfs_;
   std::optional<system::PidTranslator> translator_;
   std::vector<DeviceSeries> series_;
   std::optional<JobProcesses> processes_;
-  std::chrono::steady_clock::time_point start_{}, due_{};
-  int samples_before_nodes_ = 0;  // driver samples when the first NVIDIA node was seen
+  Clock::time_point start_{}, due_{}, sysfs_due_{}, last_look_{};
+  Clock::duration longest_gap_{0};  // between two looks, from the start on
+  int driver_samples_ = 0;          // NVIDIA's, since the start
+  int samples_before_nodes_ = 0;    // of these, when the first NVIDIA node was seen
   bool nodes_seen_ = false;
 };
 

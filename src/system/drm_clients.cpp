@@ -61,11 +61,16 @@ DrmClient& client_of(std::vector<DrmClient>& clients, std::size_t first, std::in
 }  // namespace
 
 DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit) {
+  return read_drm_clients(roots, list_pids(roots.drm_proc), limit);
+}
+
+DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& pids,
+                           std::chrono::milliseconds limit) {
   const Clock::time_point end = Clock::now() + limit;
   DrmSearch search;
   std::vector<DrmClient>& clients = search.clients;
   std::set<std::pair<std::string, std::uint64_t>> seen;
-  for (const std::int64_t pid : list_pids(roots.drm_proc)) {
+  for (const std::int64_t pid : pids) {
     const std::string process = roots.drm_proc + "/" + std::to_string(pid);
     const std::size_t first = clients.size();
     for (const std::string& name : drm_descriptors(process, end)) {

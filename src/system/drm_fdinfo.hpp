@@ -58,5 +58,8 @@ struct DrmSearch {
 /// Files that the caller may not read are passed over. As root every descriptor of every process is
 /// looked at, which can be millions, so there is a limit.
 [[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, std::chrono::milliseconds limit);
+/// Of these processes alone.
+[[nodiscard]] DrmSearch read_drm_clients(const Roots& roots, const std::vector<std::int64_t>& pids,
+                                         std::chrono::milliseconds limit);
 
 }  // namespace berth::system

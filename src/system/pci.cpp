@@ -157,11 +157,15 @@ std::optional<int> link_width(const std::string& path) {
   return static_cast<int>(*number);
 }
 
-void read_rest(const std::string& folder, PciDevice& device) {
-  // Both come from the kernel's memory and wake nothing.
+/// Both files come from the kernel's memory and wake nothing.
+bool sleeps(const std::string& folder) {
   const auto status = read_line(folder + "/power/runtime_status");
-  device.suspended = status && (*status == "suspended" || *status == "suspending");
-  if (!device.suspended) device.suspended = read_line(folder + "/power_state") == "D3cold";
+  if (status && (*status == "suspended" || *status == "suspending")) return true;
+  return read_line(folder + "/power_state") == "D3cold";
+}
+
+void read_rest(const std::string& folder, PciDevice& device) {
+  device.suspended = sleeps(folder);
   const auto node = read_number(folder + "/numa_node");
   if (node && *node >= 0 && *node < 65536) device.numa_node = static_cast<int>(*node);
   const auto cpus = read_line(folder + "/local_cpulist");
@@ -198,6 +202,10 @@ std::vector<PciDevice> scan_pci(const Roots& roots) {
     devices.push_back(std::move(device));
   }
   return devices;
+}
+
+bool is_suspended(const Roots& roots, const std::string& address) {
+  return sleeps(fmt::format("{}/bus/pci/devices/{}", roots.sys, address));
 }
 
 }  // namespace berth::system

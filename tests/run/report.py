@@ -1,6 +1,7 @@
 """What `berth run` sets, and what it says afterwards; on this machine, and on simulated ones."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ import unittest
 from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
 
 KEYS = ["schema", "command", "name", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
-        "peak_rss_bytes", "cpus", "threads", "environment", "gpus_here", "gpu_use", "gpu_use_method", "looks",
+        "peak_rss_bytes", "cpus", "threads", "reasons", "environment", "gpus_here", "gpu_use", "gpu_use_method", "looks",
         "libraries", "suggestions", "notes"]
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 
@@ -166,6 +167,50 @@ class Environment(WithFile):
         self.assertEqual(os.listdir(self.folder), [])
 
 
+OPEN_A_NODE = """
+import os, sys, time
+folder = f"{os.environ['BERTH_ROOT']}/proc/{os.getpid()}/fdinfo"
+os.makedirs(folder)
+with open(folder + "/5", "w") as file:
+    file.write("drm-driver: %s\\ndrm-client-id: 1\\ndrm-pdev: %s\\n%s: 2048 KiB\\n" % tuple(sys.argv[1:]))
+time.sleep(1.6)
+"""
+
+
+class OnRecordedMachines(WithFile):
+    def job(self, machine, driver, address, region):
+        root = os.path.join(self.folder, machine)
+        shutil.copytree(os.path.join(HERE, "../data/machines", machine), root, symlinks=True)
+        done = run(PYTHON, "-c", OPEN_A_NODE, driver, address, region,
+                   options=["--report", self.file, "--devices", address], env=environment(BERTH_ROOT=root))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.read()
+        self.assertEqual(report["gpu_use"], "seen")
+        self.assertEqual(report["devices"][0]["memory_peak_bytes"], 2 << 20)
+        return report
+
+    def test_an_amd_gpu_is_sampled_while_the_job_runs(self):
+        report = self.job("amd-7900xtx", "amdgpu", "0000:03:00.0", "drm-resident-vram")
+        device = report["devices"][0]
+        self.assertEqual((device["utilization_mean_percent"], device["utilization_peak_percent"]), (37, 37))
+        self.assertGreater(device["energy_millijoules"], 187_000 * report["wall_seconds"])  # 187 W
+        self.assertEqual(device["absent"], {})
+
+    def test_an_intel_gpu_is_sampled_and_what_it_cannot_tell_has_a_reason(self):
+        device = self.job("intel-arc", "i915", "0000:03:00.0", "drm-resident-local0")["devices"][0]
+        self.assertEqual([device[key] for key in device["absent"]], [None] * 3)
+        self.assertEqual(device["absent"], {"utilization_mean_percent": "not supported",
+                                            "utilization_peak_percent": "not supported",
+                                            "energy_millijoules": "failed"})  # a recorded counter stands still
+
+
+    def test_a_job_that_is_over_at_once_has_no_readings(self):
+        root = os.path.join(HERE, "../data/machines/amd-7900xtx")
+        run("true", options=["--report", self.file], env=environment(BERTH_ROOT=root))
+        self.assertEqual(set(self.read()["devices"][0]["absent"].values()), {"too short"})
+        self.assertEqual(len(self.read()["devices"][0]["absent"]), 4)
+
+
 class OnSimulatedMachines(WithFile):
     @classmethod
     def setUpClass(cls):
@@ -185,10 +230,11 @@ class OnSimulatedMachines(WithFile):
         self.assertEqual(device["index"], 2)
         self.assertIn("3090", device["name"])
         self.assertIsNotNone(device["utilization_mean_percent"])
-        self.assertGreater(device["energy_joules"], 0)
+        self.assertGreater(device["energy_millijoules"], 0)
         self.assertIsNone(device["memory_peak_bytes"])
+        self.assertEqual(device["absent"], {"memory_peak_bytes": "not seen"})
         self.assertEqual(report["gpu_use"], "not_seen")
-        self.assertIn("every 100 ms", report["gpu_use_method"])
+        self.assertIn(f"looked {report['looks']} times, up to ", report["gpu_use_method"])
 
     def test_a_job_in_the_drivers_list_is_seen_with_its_memory(self):
         # A process on a simulated GPU is there from the start; the job takes the place of one.
@@ -201,6 +247,23 @@ class OnSimulatedMachines(WithFile):
         report = self.read()
         self.assertEqual(report["gpu_use"], "seen", report)
         self.assertGreater(report["devices"][0]["memory_peak_bytes"], 3 << 30)
+
+    def test_a_job_that_is_over_at_once_has_no_readings(self):
+        self.job("lab-4x3090", "true", options=["--devices", "2"])
+        device = self.read()["devices"][0]
+        self.assertEqual(set(device["absent"].values()), {"too short"})
+        self.assertEqual([device[key] for key in device["absent"]], [None] * 4)
+
+    def test_why_it_ran_on_the_cpu_beside_gpus(self):
+        for value, part in (("9", "leaves no GPU"), ("-1", "hides every GPU")):
+            chosen = environment(CUDA_VISIBLE_DEVICES=value)
+            done = simulated("lab-4x3090", [BERTH, "run", "--report", "-", "--", "true"], env=chosen)
+            self.assertRegex(done.stderr, rf"why   on the CPU: CUDA_VISIBLE_DEVICES={value} was set before and {part}")
+            simulated("lab-4x3090", [BERTH, "run", "--report", self.file, "--", "true"], env=chosen)
+            self.assertIn(f"CUDA_VISIBLE_DEVICES={value} was set before", self.read()["reasons"][0])
+            simulated("lab-4x3090", [BERTH, "run", "--report", self.file, "--", "true"],
+                      env=environment(CUDA_VISIBLE_DEVICES=value, LANG="zh_CN.UTF-8"))
+            self.assertIn("was set before", self.read()["reasons"][0])
 
     def test_numpy_on_a_gpu_gets_advice(self):
         if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:

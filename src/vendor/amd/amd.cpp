@@ -109,12 +109,21 @@ void read_temperature(const std::string& hwmon, model::Device& device) {
   device.health_reasons.emplace_back("temperature_critical");
 }
 
+void read_power(const std::string& hwmon, model::Device& device) {
+  device.readings.power_milliwatts =
+      sysfs::either(sysfs::scaled(hwmon + "/power1_average", 1, 1000),
+                    sysfs::scaled(hwmon + "/power1_input", 1, 1000));
+}
+
+void read_utilization(const std::string& folder, model::Device& device) {
+  device.readings.utilization_percent = sysfs::percent(folder + "/gpu_busy_percent");
+}
+
 void read_hwmon(const std::string& hwmon, model::Device& device) {
   if (hwmon.empty()) return;
   model::DeviceReadings& readings = device.readings;
   read_temperature(hwmon, device);
-  readings.power_milliwatts = sysfs::either(sysfs::scaled(hwmon + "/power1_average", 1, 1000),
-                                            sysfs::scaled(hwmon + "/power1_input", 1, 1000));
+  read_power(hwmon, device);
   readings.power_limit_milliwatts = sysfs::scaled(hwmon + "/power1_cap", 1, 1000);
   const auto fan = sysfs::number(hwmon + "/pwm1");  // 0 … 255
   if (!fan) readings.fan_percent = fan.why;
@@ -188,7 +197,7 @@ void read_awake(const std::string& folder, const Topology& topology, const model
   if (!uuid.empty()) device.uuid = uuid;
   device.name = name_of(pci, printable(read_line(folder + "/product_name").value_or("")));
   read_memory(folder, device);
-  device.readings.utilization_percent = sysfs::percent(folder + "/gpu_busy_percent");
+  read_utilization(folder, device);
   device.readings.memory_utilization_percent = sysfs::percent(folder + "/mem_busy_percent");
   read_hwmon(hwmon, device);
   read_clocks(folder, device);
@@ -212,7 +221,7 @@ std::vector<model::Device> read_devices(const Roots& roots,
     device.vendor = model::Vendor::kAmd;
     device.vendor_name = "AMD";
     device.name = name_of(card, "");
-    const std::string folder = sysfs::folder_of(roots, card);
+    const std::string folder = sysfs::folder_of(roots, card.address);
     if (!sysfs::mark_without_driver(device, {"amdgpu"})) {
       take_topology(topology, device);
       device.minor_number = sysfs::render_minor(folder);
@@ -222,6 +231,13 @@ std::vector<model::Device> read_devices(const Roots& roots,
     devices.push_back(std::move(device));
   }
   return devices;
+}
+
+void read_load(const Roots& roots, model::Device& device) {
+  const std::string folder = sysfs::folder_of(roots, device.pci_address);
+  read_utilization(folder, device);
+  const std::string hwmon = sysfs::hwmon_of(folder);
+  if (!hwmon.empty()) read_power(hwmon, device);
 }
 
 }  // namespace berth::amd

@@ -15,4 +15,8 @@ namespace berth::amd {
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
+/// Reads anew how busy the GPU is and what power it takes, by its address, and nothing else. It
+/// must not be suspended: the question would wake it.
+void read_load(const Roots& roots, model::Device& device);
+
 }  // namespace berth::amd

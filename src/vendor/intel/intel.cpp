@@ -88,12 +88,17 @@ void read_xe(const std::string& folder, model::Device& device) {
   if (total != 0) readings.memory_total_bytes = total;
 }
 
+/// Channel 1 is the card, 2 the package (xe); microjoules.
+void read_energy(const std::string& hwmon, model::Device& device) {
+  device.readings.energy_millijoules =
+      sysfs::either(sysfs::scaled(hwmon + "/energy1_input", 1, 1000),
+                    sysfs::scaled(hwmon + "/energy2_input", 1, 1000));
+}
+
 void read_hwmon(const std::string& hwmon, model::Device& device) {
   if (hwmon.empty()) return;
   model::DeviceReadings& readings = device.readings;
-  // Channel 1 is the card, 2 the package (xe); microjoules.
-  readings.energy_millijoules = sysfs::either(sysfs::scaled(hwmon + "/energy1_input", 1, 1000),
-                                              sysfs::scaled(hwmon + "/energy2_input", 1, 1000));
+  read_energy(hwmon, device);
   if (readings.energy_millijoules) readings.power_milliwatts = Absence::kNeedsTwoReadings;
   readings.power_limit_milliwatts = sysfs::either(sysfs::scaled(hwmon + "/power1_max", 1, 1000),
                                                   sysfs::scaled(hwmon + "/power2_max", 1, 1000));
@@ -114,7 +119,7 @@ std::vector<model::Device> read_devices(const Roots& roots,
     device.vendor_name = "Intel";
     device.name = name_of(card);
     device.memory_unified = is_integrated(card);
-    const std::string folder = sysfs::folder_of(roots, card);
+    const std::string folder = sysfs::folder_of(roots, card.address);
     if (!sysfs::mark_without_driver(device, {"i915", "xe"})) {
       device.minor_number = sysfs::render_minor(folder);
       if (!card.suspended) {
@@ -129,6 +134,11 @@ std::vector<model::Device> read_devices(const Roots& roots,
     devices.push_back(std::move(device));
   }
   return devices;
+}
+
+void read_load(const Roots& roots, model::Device& device) {
+  const std::string hwmon = sysfs::hwmon_of(sysfs::folder_of(roots, device.pci_address));
+  if (!hwmon.empty()) read_energy(hwmon, device);
 }
 
 }  // namespace berth::intel

@@ -16,4 +16,8 @@ namespace berth::intel {
 [[nodiscard]] std::vector<model::Device> read_devices(const Roots& roots,
                                                       const std::vector<model::PciDevice>& pci);
 
+/// Reads the energy counter anew, by the device's address; how busy the GPU is, sysfs does not
+/// tell. It must not be suspended: the question would wake it.
+void read_load(const Roots& roots, model::Device& device);
+
 }  // namespace berth::intel

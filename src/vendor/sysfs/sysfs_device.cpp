@@ -50,8 +50,8 @@ model::Device device_from(const model::PciDevice& pci) {
   return device;
 }
 
-std::string folder_of(const Roots& roots, const model::PciDevice& pci) {
-  return roots.sys + "/bus/pci/devices/" + pci.address;
+std::string folder_of(const Roots& roots, const std::string& pci_address) {
+  return roots.sys + "/bus/pci/devices/" + pci_address;
 }
 
 model::Reading<std::uint64_t> number(const std::string& path) {

@@ -21,7 +21,7 @@ namespace berth::sysfs {
 [[nodiscard]] model::Device device_from(const model::PciDevice& pci);
 
 /// "…/bus/pci/devices/0000:03:00.0"
-[[nodiscard]] std::string folder_of(const Roots& roots, const model::PciDevice& pci);
+[[nodiscard]] std::string folder_of(const Roots& roots, const std::string& pci_address);
 
 /// A whole number that is all of the file; the reason where there is none. Negative numbers are
 /// nonsense here ("failed").
