@@ -55,8 +55,10 @@ int fail(const Context& context, const Error& error) {
   return code;
 }
 
-void note(const Context& context, const std::string& sentence) {
-  if (!context.json) context.err(text("note: {}", sentence) + "\n");
+void note(const Context& context, const std::string& sentence, const std::string& hint = {}) {
+  if (context.json) return;
+  context.err(text("note: {}", sentence) + "\n");
+  if (!hint.empty()) context.err(text("hint: {}", hint) + "\n");
 }
 
 model::Snapshot look(const Context& context, bool details) {
@@ -237,7 +239,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, cons
     launch.job_folder = *folder;
   else
     note(context,
-         text("{} ({}); the job runs all the same", folder.error().message, folder.error().id));
+         text("{} ({}); the job runs all the same", folder.error().message, folder.error().id),
+         folder.error().hint);
   const model::Report report = report_of(context, plan, request);
   const Form begun = [&] {
     model::Report again = report;

@@ -1,5 +1,6 @@
 """Streams, descriptors, signal mask, limits and folder of the job are the caller's own."""
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -146,6 +147,41 @@ class Folders(unittest.TestCase):
             self.assertEqual(done.returncode, 5)
             self.assertEqual(done.stderr.count("E0514"), 1, done.stderr)
 
+    def test_a_relative_folder_is_refused_with_what_mends_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("sh", "-c", "exit 5", cwd=folder, env=environment(BERTH_RUNTIME_DIR="here"))
+            self.assertEqual(done.returncode, 5)
+            self.assertIn("BERTH_RUNTIME_DIR must begin with a slash (E0514)", done.stderr)
+            self.assertIn('hint: export BERTH_RUNTIME_DIR="$PWD"/here', done.stderr)
+            self.assertEqual(os.listdir(folder), [])
+            # This one is not ours to refuse: relative, it does not count.
+            others = environment(BERTH_RUNTIME_DIR=None, XDG_RUNTIME_DIR="there", TMPDIR=folder)
+            self.assertEqual(run("true", cwd=folder, env=others).stderr, "")
+            self.assertNotIn("there", os.listdir(folder))
+
+    def test_a_folder_that_others_can_write_to_says_so_and_what_mends_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            done = run("true", env=environment(BERTH_RUNTIME_DIR=folder))
+            self.assertIn(f"{folder}: others can write to it (E0514)", done.stderr)
+            hint = re.search("hint: (.*)", done.stderr).group(1)
+            subprocess.run(["sh", "-c", hint], check=True)
+            self.assertEqual(run("true", env=environment(BERTH_RUNTIME_DIR=folder)).stderr, "")
+            os.chmod(folder, 0o1777)  # a folder like /tmp stays as it is
+            self.assertIn(f"hint: export BERTH_RUNTIME_DIR={folder}/berth",
+                          run("true", env=environment(BERTH_RUNTIME_DIR=folder)).stderr)
+
+    def test_a_folder_that_is_of_no_use_does_not_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # So long that there is room for it, but not for what comes below.
+            parts = 4092 - len(folder)
+            runtime = folder + "/" + "/".join(["x" * 99] * (parts // 100))
+            runtime += "/" + "x" * (4092 - len(runtime) - 1)
+            os.makedirs(os.path.dirname(runtime))
+            done = run("true", env=environment(BERTH_RUNTIME_DIR=runtime))
+            self.assertIn("E0514", done.stderr)
+            self.assertFalse(os.path.exists(runtime))
+
     def test_a_folder_of_someone_else_is_not_used(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to make a folder of another user")
@@ -153,7 +189,7 @@ class Folders(unittest.TestCase):
             os.chown(folder, 65534, 65534)
             done = run("true", env=environment(BERTH_RUNTIME_DIR=folder))
             self.assertEqual(done.returncode, 0)
-            self.assertIn("E0514", done.stderr)
+            self.assertIn("it belongs to another user (uid 65534) (E0514)", done.stderr)
             self.assertEqual(os.listdir(folder), [])
 
 
