@@ -52,6 +52,14 @@ ALL = ["amd-7900xtx", "amd-laptop-asleep", "intel-arc", "amd-mi300x", "tpu-v4", 
 
 
 class Env(unittest.TestCase):
+    def test_its_hints_name_env_and_not_run(self):
+        for machine_name, *words in (("amd-7900xtx", "--gpus", "4"), ("amd-7900xtx", "--memory", "4TiB"),
+                                     ("amd-7900xtx", "--cpus", "8192"), ("cpuset-limited", "--gpus", "1")):
+            answer = env(machine(machine_name), *words)
+            self.assertRegex(answer.stderr, r"hint: berth env --\w+", words)
+            self.assertNotIn("berth run", answer.stderr)
+            self.assertNotIn("…", answer.stderr.partition("hint")[2])
+
     def test_every_shell_gets_what_json_says(self):
         for name in ALL:
             for user in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"OMP_NUM_THREADS": "3"}, {"JAX_PLATFORMS": HOSTILE}):

@@ -41,8 +41,9 @@ std::string comments(const model::Placement& placement, const model::Environment
 
 Result<int> run_env(const Context& context) {
   const auto user = whole_environment();
-  const auto request = parse_request(context.arguments, user);
+  auto request = parse_request(context.arguments, user);
   if (!request) return request.error();
+  request->verb = "env";
 
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();

@@ -14,6 +14,7 @@ namespace berth::model {
 /// What was asked for. `inherited_*`: visibility the caller's environment already sets; it is the
 /// set to choose within.
 struct Request {
+  std::string verb = "run";                   // the one that was called: hints name it
   std::optional<int> gpus;                    // --gpus N; 0 = on the CPU
   std::vector<std::string> devices;           // --devices: index, uuid prefix or PCI address each
   std::optional<std::uint64_t> memory_bytes;  // --memory: that much on a shared device

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
+#include "policy/candidates.hpp"
 
 namespace berth::policy {
 namespace {
@@ -103,7 +104,7 @@ Status set_processors(model::Placement& placement, const model::Request& request
     return Error{ErrorCode::kRefused, "E0417",
                  text("{} cores were asked for, {} can be used", *request.cpus, usable) + "\n  " +
                      limits_of(cpu),
-                 fmt::format("berth run --cpus {} …", usable)};
+                 call_with(request, fmt::format("--cpus {}", usable))};
   placement.threads = std::max(1, request.cpus.value_or(usable));
   if (!placement.devices.empty()) {
     beside_devices(placement, request, snapshot);

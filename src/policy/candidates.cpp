@@ -307,6 +307,10 @@ std::string sentence(Obstacle obstacle) {
   return {};
 }
 
+std::string call_with(const model::Request& request, std::string_view options) {
+  return fmt::format("berth {} {}{}", request.verb, options, request.verb == "run" ? " …" : "");
+}
+
 std::vector<Candidate> choose(const std::vector<Candidate>& pool, int count,
                               std::optional<std::uint64_t> need_bytes) {
   if (count < 1 || pool.empty()) return {};

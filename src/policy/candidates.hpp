@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "model/run.hpp"
 #include "model/snapshot.hpp"
 #include "policy/visible.hpp"
 
@@ -55,6 +57,8 @@ struct Candidate {
 /// many more; "" nobody.
 [[nodiscard]] std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
                                    std::size_t most = 2);
+/// The user's call with other options, for hints: "berth run --cpu …", "berth env --cpu".
+[[nodiscard]] std::string call_with(const model::Request& request, std::string_view options);
 /// "it is lost", "its compute mode is prohibited", …
 [[nodiscard]] std::string sentence(Obstacle obstacle);
 

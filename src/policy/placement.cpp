@@ -100,25 +100,25 @@ Error none_here(const Search& search) {
     if (!device.managed)
       message += "\n  " + text("seen, but not managed by Berth: {}", printable(device.name));
   if (broken && !driver.message.empty()) message += "\n  " + driver.message;
-  const std::string cpu = "berth run --cpu …";
+  const std::string cpu = call_with(search.request, "--cpu");
   return {ErrorCode::kNoDevice, "E0411", std::move(message),
           broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
 }
 
 /// What would work now, for the hint.
-std::string instead(const Candidates& visible, int count) {
+std::string instead(const Search& search, const Candidates& visible, int count) {
   std::string hint;
   const auto usable = usable_of(visible);
   for (int fewer = count - 1; fewer >= 1 && hint.empty(); --fewer)
     if (!choose(idle_of(usable), fewer, {}).empty())
-      hint = fmt::format("berth run --gpus {} …", fewer);
+      hint = call_with(search.request, fmt::format("--gpus {}", fewer));
   if (!usable.empty()) {
     const auto free = freest(usable).free_bytes.value_or(0);
     if (free >= (1ULL << 20))
       hint += (hint.empty() ? "" : "\n") +
-              fmt::format("berth run --memory {} …", memory_to_ask_for(free));
+              call_with(search.request, fmt::format("--memory {}", memory_to_ask_for(free)));
   }
-  return hint.empty() ? "berth run --cpu …" : hint;
+  return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
 Error too_few(const Search& search, const Candidates& visible, std::size_t here, int count) {
@@ -129,16 +129,16 @@ Error too_few(const Search& search, const Candidates& visible, std::size_t here,
   if (!parted.empty() && count > 1)
     message +=
         "\n  " + text("a GPU with MIG on does not count: CUDA shows a program one partition");
-  return {ErrorCode::kNoDevice, "E0411", std::move(message), instead(visible, count)};
+  return {ErrorCode::kNoDevice, "E0411", std::move(message), instead(search, visible, count)};
 }
 
 Error hidden(const Search& search, const Candidates& visible, std::size_t left, int count) {
-  return {
-      ErrorCode::kRefused, "E0416",
-      text_n("{} leaves {} of {} GPUs, {} was asked for",
-             "{} leaves {} of {} GPUs, {} were asked for", count, search.visible.variables, left,
-             search.all.size(), count),
-      left > 0 ? instead(visible, count) : text("unset the variable, or: {}", "berth run --cpu …")};
+  return {ErrorCode::kRefused, "E0416",
+          text_n("{} leaves {} of {} GPUs, {} was asked for",
+                 "{} leaves {} of {} GPUs, {} were asked for", count, search.visible.variables,
+                 left, search.all.size(), count),
+          left > 0 ? instead(search, visible, count)
+                   : text("unset the variable, or: {}", call_with(search.request, "--cpu"))};
 }
 
 std::size_t whole_devices(const Candidates& from) {
@@ -147,8 +147,8 @@ std::size_t whole_devices(const Candidates& from) {
 }
 
 /// Nothing that ends would mend it, so nobody should wait for it: E0420 instead of E0412.
-Error never(std::string message, const Candidates& visible, int count) {
-  return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(visible, count)};
+Error never(const Search& search, std::string message, const Candidates& visible, int count) {
+  return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
 }
 
 /// A silent device may answer again, and a taken one be given back; the others need a person.
@@ -161,7 +161,8 @@ bool may_come_free(const Candidate& c) {
 std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
   const auto possible = only(visible, may_come_free);
   if (!choose(possible, count, {}).empty()) return std::nullopt;
-  return never(text_n("{} GPU of this machine can be used, {} were asked for",
+  return never(search,
+               text_n("{} GPU of this machine can be used, {} were asked for",
                       "{} GPUs of this machine can be used, {} were asked for",
                       static_cast<long long>(possible.size()), possible.size(), count) +
                    holders(visible, search),
@@ -170,7 +171,8 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
 
 Error none_free(const Search& search, const Candidates& visible, int count) {
   if (choose(visible, count, {}).empty())
-    return never(text("several GPUs for one job are whole ones of one vendor"), visible, count);
+    return never(search, text("several GPUs for one job are whole ones of one vendor"), visible,
+                 count);
   if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
   const std::size_t idle = idle_of(usable_of(visible)).size();
   std::string message =
@@ -179,11 +181,12 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
   if (idle >= static_cast<std::size_t>(count))
     message += "\n  " + text("several GPUs for one job are whole ones of one vendor");
   return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
-          instead(visible, count)};
+          instead(search, visible, count)};
 }
 
 /// More than the devices hold when nobody uses them.
-std::optional<Error> too_large(const Candidates& visible, int count, std::uint64_t need) {
+std::optional<Error> too_large(const Search& search, const Candidates& visible, int count,
+                               std::uint64_t need) {
   const auto fits = [&](const Candidate& c) { return c.capacity_bytes.value_or(need) >= need; };
   if (visible.empty() || !choose(only(visible, fits), count, {}).empty()) return std::nullopt;
   const auto largest =
@@ -196,11 +199,11 @@ std::optional<Error> too_large(const Candidates& visible, int count, std::uint64
   if (largest->capacity_bytes)
     message += "\n  " + text("the largest is {} with {}", label(*largest),
                              show_bytes(*largest->capacity_bytes));
-  return never(std::move(message), visible, 1);
+  return never(search, std::move(message), visible, 1);
 }
 
 Error no_memory(const Search& search, const Candidates& visible, int count, std::uint64_t need) {
-  if (auto error = too_large(visible, count, need)) return *std::move(error);
+  if (auto error = too_large(search, visible, count, need)) return *std::move(error);
   if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
   const auto usable = usable_of(visible);
   const auto enough =
@@ -211,15 +214,16 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
                                             static_cast<long long>(enough.size()), enough.size(),
                                             show_bytes(need), count);
   if (usable.empty())
-    return {ErrorCode::kRefused, "E0412", message + holders(visible, search), "berth run --cpu …"};
+    return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
+            call_with(search.request, "--cpu")};
   const Candidate& best = freest(usable);
   if (!best.free_bytes)
     return {ErrorCode::kRefused, "E0412",
             message + "\n  " + text("the devices do not tell how much memory is free"),
-            "berth run --gpus 1 …"};
+            call_with(search.request, "--gpus 1")};
   message += "\n  " + text("the freest is {} with {}", label(best), show_bytes(*best.free_bytes)) +
              holders(usable, search);
-  return {ErrorCode::kRefused, "E0412", std::move(message), instead(visible, 1)};
+  return {ErrorCode::kRefused, "E0412", std::move(message), instead(search, visible, 1)};
 }
 
 /// Why `count` are not to be had, before asking whether they are free.
@@ -328,7 +332,7 @@ Result<Candidates> all_named(const Search& search, const std::vector<Unit>& unit
         ErrorCode::kInvalidArgument, "E0418",
         text("CUDA shows a program one MIG partition and nothing beside it; {} devices were named",
              chosen.size()),
-        fmt::format("berth run --devices {} …", parts.front().unit().partition_uuid)};
+        call_with(search.request, "--devices " + parts.front().unit().partition_uuid)};
   return chosen;
 }
 
