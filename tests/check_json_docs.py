@@ -86,6 +86,14 @@ def check(arguments):
     yield from problems_of("berth env --json", rows["berth env --json"], environments)
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
     yield from problems_of("berth run --json", rows["berth run --json"], runs)
+    yield from problems_of("berth sim --list --json", rows["berth sim --list --json"], [printed(berth, "sim", "--list")])
+    machines = [printed(berth, "sim", "--describe", one["name"]) for one in printed(berth, "sim", "--list")["machines"]]
+    yield from problems_of("berth sim --describe --json", rows["berth sim --describe --json"], machines)
+    simulated = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--report", "-", "--", berth, "ls"],
+                               capture_output=True, text=True, timeout=60)
+    yield from problems_of("berth sim --report", rows["berth sim --report"], [json.loads(simulated.stderr)])
+    yield from problems_of("berth help --json", rows["berth help --json"], [printed(berth, "help")])
+    yield from problems_of("berth --version --json", rows["berth --version --json"], [printed(berth, "--version")])
     errors = [printed(berth, "ls", "--device", "999999", stream="stderr")]
     yield from problems_of("Errors", rows["Errors"], errors)
 

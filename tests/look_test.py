@@ -114,6 +114,9 @@ class Look(unittest.TestCase):
         for word in ("--version", "-V"):
             self.assertRegex(text(run(word)), r"^berth \d+\.\d+\.\d+ \(.+\)\n$")
         self.assertEqual(run("--version", "--lang", "zh").stdout, run("-V").stdout)
+        document = json.loads(run("--version", "--json").stdout)
+        for key in ("version", "compiler"):
+            self.assertIn(document[key], text(run("-V")))
 
     def test_bash_completes_verbs_options_values_and_commands(self):
         script = text(run("help", "--completion", "bash"))

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/verb.hpp"
+#include "cli/version.hpp"
 
 namespace berth::cli {
 namespace {
@@ -142,6 +143,17 @@ std::string markdown_page() {
   for (const ExitCodeRow& row : exit_codes())
     out += "| " + std::to_string(row.code) + " | " + cell(tr(row.meaning)) + " |\n";
   return out;
+}
+
+std::string version_json() {
+  const bool known = version_revision() != "no revision";
+  const nlohmann::ordered_json document{
+      {"schema", 1},
+      {"version", version_number()},
+      {"revision",
+       known ? nlohmann::ordered_json(version_revision()) : nlohmann::ordered_json(nullptr)},
+      {"compiler", version_compiler()}};
+  return document.dump() + "\n";
 }
 
 std::string verbs_json() {

@@ -14,6 +14,8 @@ namespace berth::cli {
 [[nodiscard]] std::string markdown_page();
 /// {"schema":1,"verbs":[…],"common_options":[…],"exit_codes":[…]}, one line; texts in English.
 [[nodiscard]] std::string verbs_json();
+/// What `berth --version --json` prints.
+[[nodiscard]] std::string version_json();
 /// A completion script (completion.cpp); shell is "bash", "zsh" or "fish".
 [[nodiscard]] std::string completion(std::string_view shell);
 

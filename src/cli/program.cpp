@@ -10,6 +10,7 @@
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/manual.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
 #include "output/error.hpp"
@@ -109,7 +110,7 @@ Result<int> dispatch(Context& context, const Call& call) {
     return static_cast<int>(kDone);
   }
   if (arguments->has("--version")) {
-    context.out(version_text());
+    context.out(arguments->has("--json") ? version_json() : version_text());
     return static_cast<int>(kDone);
   }
   context.arguments = std::move(*arguments);
