@@ -3,6 +3,5 @@
 set -eu
 berth sim --machine lab-4x3090 --processes 3 -- sh -c '
   berth ls
-  eval "$(berth env --gpus 1)"
-  echo "this job sees GPU $CUDA_VISIBLE_DEVICES"
+  berth run --gpus 1 -- sh -c "echo this job sees GPU \$CUDA_VISIBLE_DEVICES"
 '

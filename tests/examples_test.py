@@ -16,7 +16,7 @@ DEBIAN_PYTHON = "/usr/bin/python3"
 # What each is called with, and what must be found in its output.
 EXAMPLES = {
     "01_see_the_machine.sh": (["sh", "{}"], [r"(?m)^next ", r"(?m)^ *\d+  \S+.*cores"]),
-    "02_cpu_threads.py": (["sh", "-c", f'eval "$(berth env --cpu)"; exec {sys.executable} {{}}'], [r"GPUs: -1"]),
+    "02_cpu_threads.py": (["berth", "run", "--cpu", "--", sys.executable, "{}"], [r"GPUs: -1"]),
     "03_pick_a_gpu.sh": (["sh", "{}"], [r"RTX 3090", r"(?m)^this job sees GPU \d$"]),
     "04_eval_env.sh": (["sh", "{}"], [r"GPUs: -1 +threads: [1-9]", r"Python sees the same: -1 [1-9]"]),
     "05_train_digits.py": ([DEBIAN_PYTHON, "{}", "--epochs", "8"], [r"PyTorch \S+ on ", r"(?m)^done +device=(cpu|cuda|xpu)"]),
