@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from support import BERTH, HERE, PYTHON, environment, holding, keeper_of, main, run, runtime_folder, start, wait_until
+from support import BERTH, HERE, PYTHON, children, environment, holding, keeper_of, main, run, runtime_folder, start, wait_until
 
 TREE = os.path.join(HERE, "grow_tree.py")
 _count = 0
@@ -99,6 +99,24 @@ class Orphans(unittest.TestCase):
         self.assertEqual(job.returncode, 125)
         self.assertIn("E0513", errors)
         self.assertEqual(holding(mark), [])
+
+    def test_sigkill_of_all_that_is_called_berth(self):
+        """As pkill -9 berth and pkill -9 -f "berth run" do, among the processes of this job."""
+        mark = marker()
+        job = start(PYTHON, TREE, mark)
+        self.assertEqual(job.stdout.readline(), "grown\n")
+        wait_until(lambda: keeper_of(job.pid), "a keeper")
+        called = []
+        for pid in [job.pid, *children(job.pid)]:
+            with open(f"/proc/{pid}/comm") as name, open(f"/proc/{pid}/cmdline") as words:
+                if "berth" in name.read() or "berth\0run" in words.read():
+                    called.append(pid)
+        self.assertEqual(len(called), 2)  # the front and its witness
+        for pid in called:
+            os.kill(pid, signal.SIGKILL)
+        job.wait(60)
+        self.gone(mark)
+        job.stdout.close()
 
     def test_nothing_of_ours_stays_either(self):
         job = start("sleep", "600")
