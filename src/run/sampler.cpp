@@ -146,6 +146,14 @@ model::Absence Sampler::why_no_sample(const model::Device& device, milliseconds 
   return silent ? Absence::kNoAnswer : Absence::kTooShort;
 }
 
+model::Absence Sampler::why_not_seen(const model::Device& device) const {
+  if (!processes_ || processes_->looks() == 0) return model::Absence::kTooShort;
+  // In a container the driver may number processes as the host does: which are ours it cannot tell.
+  const bool foreign = translator_ && translator_->view() == system::PidView::kForeign;
+  return foreign && device.vendor == model::Vendor::kNvidia ? model::Absence::kNotSupported
+                                                            : model::Absence::kNotSeen;
+}
+
 void Sampler::say_how(model::Report& report) const {
   if (report.looks == 0) {
     report.gpu_use_method = text("the program ended before the first look");
@@ -173,13 +181,12 @@ void Sampler::fill(model::Report& report, const model::Snapshot& snapshot) {
         if (one.is_of(sample.device)) one.finish(sample);
   for (const DeviceSeries& one : series_) {
     const model::Device* device = find(snapshot, one.index());
-    report.devices.push_back(one.use(why_no_sample(*device, report.wall)));
+    model::DeviceUse use = one.use(why_no_sample(*device, report.wall));
+    if (use.memory_peak_bytes.why == model::Absence::kNotSeen)
+      use.memory_peak_bytes.why = why_not_seen(*device);
+    report.devices.push_back(std::move(use));
   }
   report.looks = processes_ ? processes_->looks() : 0;
-  if (report.looks == 0)
-    for (model::DeviceUse& use : report.devices)
-      if (use.memory_peak_bytes.why == model::Absence::kNotSeen)
-        use.memory_peak_bytes.why = model::Absence::kTooShort;
   say_how(report);
   if (!processes_) return;
   report.peak_rss_bytes = std::max(report.peak_rss_bytes, processes_->peak_rss_bytes());

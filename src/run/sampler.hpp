@@ -41,6 +41,7 @@ class Sampler : public Watcher {
   void take_sysfs_samples(Clock::time_point now);
   [[nodiscard]] model::Absence why_no_sample(const model::Device& device,
                                              std::chrono::milliseconds wall) const;
+  [[nodiscard]] model::Absence why_not_seen(const model::Device& device) const;
   void say_how(model::Report& report) const;
   [[nodiscard]] model::GpuUse decide() const;
 
