@@ -108,7 +108,8 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
     if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
     if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
   }
-  for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables)
+    launch.environment.push_back(fmt::format("{}={}", name, value));
   if (!plan.environment.cpus.empty())
     launch.cpus = model::parse_cpu_list(plan.environment.cpus).value_or(std::vector<int>{});
   return launch;
