@@ -72,8 +72,16 @@ Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  return doctor::this_machine(context.arguments.has("--static") ? doctor::Depth::kStatic
-                                                                : doctor::Depth::kLive);
+  const doctor::Depth depth =
+      context.arguments.has("--static") ? doctor::Depth::kStatic : doctor::Depth::kLive;
+  if (const auto word = context.arguments.value("--pid")) {
+    const auto pid = to_number(*word);
+    if (!pid || *pid <= 0)
+      return Error{ErrorCode::kInvalidArgument, "E0806",
+                   text("'{}' is no process id", printable(*word)), "berth ps"};
+    return doctor::of_process(*pid, depth);
+  }
+  return doctor::this_machine(depth);
 }
 
 /// Sentences about what is not in the bundle go to stderr: the bundle is the output.

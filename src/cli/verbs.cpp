@@ -130,6 +130,7 @@ constexpr auto kSimExamples = std::to_array<Example>({
 
 constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--static", nullptr, "read files only; ask no driver"},
+    {"--pid", "PID", "a running process: its files, variables and rights"},
     {"--only", "ID,…", "only these rules", true},
     {"--list", nullptr, "list the rules"},
     {"--all", nullptr, "every finding in full"},

@@ -9,6 +9,7 @@
 #include "doctor/bundle_json.hpp"
 #include "doctor/read/kernel_log.hpp"
 #include "doctor/read/live.hpp"
+#include "doctor/read/other_process.hpp"
 #include "doctor/read/process.hpp"
 #include "inventory/observe.hpp"
 
@@ -26,6 +27,22 @@ Sources this_machine(Depth depth) {
   }
   sources.driver = depth == Depth::kLive ? ask_driver() : driver_not_asked();
   sources.process = own_process();
+  return sources;
+}
+
+Result<Sources> of_process(std::int64_t pid, Depth depth) {
+  auto process = other_process(pid);
+  if (!process) return std::move(process).error();
+  Sources sources = this_machine(depth);
+  // In a container its files are other ones. The kernel's are the same, but not all are mounted
+  // there.
+  if (Tree own(process->root); own.exists("/")) {
+    own.mount("/proc", "/proc");
+    own.mount("/sys", "/sys");
+    sources.tree = std::move(own);
+  }
+  sources.process = std::move(process->facts);
+  sources.python = process->program;
   return sources;
 }
 

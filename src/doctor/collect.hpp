@@ -23,6 +23,8 @@ enum class Depth { kStatic, kLive };
 
 /// This machine, as the calling process sees it.
 [[nodiscard]] Sources this_machine(Depth depth);
+/// A running process. Fails with E0805.
+[[nodiscard]] Result<Sources> of_process(std::int64_t pid, Depth depth);
 /// A recorded one. Fails with E0801, E0802.
 [[nodiscard]] Result<Sources> from_bundle(const std::string& folder);
 

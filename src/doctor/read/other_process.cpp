@@ -1,0 +1,112 @@
+#include "doctor/read/other_process.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/read/process.hpp"
+#include "model/cpu_list.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fact<std::string> part(const std::string& path, std::size_t limit) {
+  int problem = 0;
+  if (auto text = slurp(path, limit, &problem)) return std::move(*text);
+  return Unreadable{path, problem};
+}
+
+/// The words of a line's value, without the key: "Uid:\t1000\t1000\t…".
+std::vector<std::string_view> words_of(std::string_view text, std::string_view key) {
+  std::vector<std::string_view> words;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.starts_with(key)) continue;
+    for (std::string_view rest = trim(line.substr(key.size())); !rest.empty();) {
+      const auto end = rest.find_first_of(" \t");
+      words.push_back(rest.substr(0, end));
+      rest = end == std::string_view::npos ? std::string_view() : trim(rest.substr(end));
+    }
+    break;
+  }
+  return words;
+}
+
+std::optional<std::uint32_t> id_of(std::string_view word) {
+  const auto number = to_number(word);
+  if (!number || *number < 0 || *number > 0xffffffffLL) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+std::string program_of(const std::string& folder) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t n = ::readlink((folder + "/exe").c_str(), target.data(), target.size());
+  target.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  constexpr std::string_view kGone = " (deleted)";
+  if (target.ends_with(kGone)) target.resize(target.size() - kGone.size());
+  return target;
+}
+
+}  // namespace
+
+Fact<Identity> identity_from_status(std::string_view status) {
+  // The second number is the effective one.
+  const auto uids = words_of(status, "Uid:");
+  const auto gids = words_of(status, "Gid:");
+  const auto uid = uids.size() > 1 ? id_of(uids[1]) : std::nullopt;
+  const auto gid = gids.size() > 1 ? id_of(gids[1]) : std::nullopt;
+  if (!uid || !gid) return Unreadable{"status", EINVAL};
+  Identity identity{*uid, *gid, {}};
+  for (const std::string_view word : words_of(status, "Groups:"))
+    if (const auto group = id_of(word)) identity.groups.push_back(*group);
+  return identity;
+}
+
+void limits_from(std::string_view limits, ProcessFacts& facts) {
+  const auto soft = [&](std::string_view name) -> Fact<std::uint64_t> {
+    const auto words = words_of(limits, name);
+    if (words.empty()) return Unreadable{"limits", EINVAL};
+    if (words[0] == "unlimited") return {};
+    const auto number = to_number(words[0]);
+    if (!number || *number < 0) return Unreadable{"limits", EINVAL};
+    return static_cast<std::uint64_t>(*number);
+  };
+  facts.memlock_limit_bytes = soft("Max locked memory");
+  facts.stack_limit_bytes = soft("Max stack size");
+  facts.open_files_limit = soft("Max open files");
+  facts.processes_limit = soft("Max processes");
+}
+
+Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
+  const std::string folder = proc + "/" + std::to_string(pid);
+  const auto status = part(folder + "/status", 1 << 16);
+  if (status.is_unreadable() && status.why().error_number == ENOENT)
+    return Error{ErrorCode::kNotFound, "E0805", text("there is no process {}", pid), "berth ps"};
+  OtherProcess found;
+  ProcessFacts& facts = found.facts;
+  found.root = folder + "/root";
+  found.program = program_of(folder);
+  facts.identity = status ? identity_from_status(*status) : Fact<Identity>(status.why());
+  facts.environment = part(folder + "/environ", 4 << 20).map([](const std::string& text) {
+    return environment_from(text);
+  });
+  if (status)
+    if (const auto words = words_of(*status, "Cpus_allowed_list:"); !words.empty())
+      if (const auto cpus = model::parse_cpu_list(words[0])) facts.cpus = *cpus;
+  if (const auto limits = part(folder + "/limits", 1 << 14))
+    limits_from(*limits, facts);
+  else
+    facts.memlock_limit_bytes = facts.stack_limit_bytes = facts.open_files_limit =
+        facts.processes_limit = limits.why();
+  // Whose quota and /dev/shm: its own, which are not looked up here.
+  facts.quota_cores = Unreadable{folder + "/cgroup", 0};
+  facts.cgroup_processes_limit = Unreadable{folder + "/cgroup", 0};
+  facts.shm_total_bytes = facts.shm_used_bytes = Unreadable{found.root + "/dev/shm", 0};
+  return found;
+}
+
+}  // namespace berth::doctor

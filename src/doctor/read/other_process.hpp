@@ -1,0 +1,28 @@
+// A running process as the target: its files (in its own mount namespace), variables, identity and
+// limits, read from /proc without touching it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "doctor/facts/process.hpp"
+
+namespace berth::doctor {
+
+struct OtherProcess {
+  ProcessFacts facts;
+  std::string root;     // "/proc/4711/root": a Tree's folder
+  std::string program;  // what it executes, in that tree; "" where it cannot be told
+};
+
+/// Fails with kNotFound (E0805: no such process). What belongs to another user is unreadable.
+[[nodiscard]] Result<OtherProcess> other_process(std::int64_t pid,
+                                                 const std::string& proc = "/proc");
+
+// The texts of /proc/PID, parsed. Pure; written for hostile input.
+[[nodiscard]] Fact<Identity> identity_from_status(std::string_view status);
+/// "Max locked memory   8388608   8388608   bytes": the soft limits.
+void limits_from(std::string_view limits, ProcessFacts& facts);
+
+}  // namespace berth::doctor

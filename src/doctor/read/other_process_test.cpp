@@ -1,0 +1,45 @@
+#include "doctor/read/other_process.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+
+TEST_CASE("our own process is found as any other") {
+  const auto found = other_process(::getpid());
+  REQUIRE(found);
+  CHECK(found->facts.identity->uid == ::geteuid());
+  CHECK(found->facts.environment->contains("PATH"));
+  CHECK(found->program.find("test_doctor") != std::string::npos);
+  CHECK(!found->facts.cpus->empty());
+  CHECK(found->facts.open_files_limit.has_value());
+  CHECK(found->facts.quota_cores.is_unreadable());
+}
+
+TEST_CASE("a process that is not there is an error, one of another user is unreadable in part") {
+  const berth::system::TemporaryTree folder;
+  CHECK(other_process(4711, folder.path).error().id == "E0805");
+  folder.put("4711/status",
+             "Name:\tx\nUid:\t0\t1000\t0\t0\nGid:\t0\t1001\t0\t0\nGroups:\t44 109 \n");
+  const auto found = other_process(4711, folder.path);
+  REQUIRE(found);
+  CHECK(found->facts.identity->uid == 1000);
+  CHECK(found->facts.identity->groups == std::vector<gid_t>{44, 109});
+  CHECK(found->facts.environment.is_unreadable());
+  CHECK(found->facts.open_files_limit.is_unreadable());
+  CHECK(found->program.empty());
+}
+
+TEST_CASE("limits are the soft ones, and unlimited is none") {
+  ProcessFacts facts;
+  limits_from(
+      "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  65536  unlimited  bytes\n"
+      "Max stack size  unlimited  unlimited  bytes\nMax open files  x  y  files\n",
+      facts);
+  CHECK(facts.memlock_limit_bytes.value_or(0) == 65536);
+  CHECK(facts.stack_limit_bytes.is_absent());
+  CHECK(facts.open_files_limit.is_unreadable());
+  CHECK(facts.processes_limit.is_unreadable());
+}
