@@ -25,16 +25,60 @@ Error no_such_rule(const std::string& id, const std::vector<Rule>& rules) {
           (near.empty() ? "" : text("did you mean {}?", near) + "   ") + "berth doctor --list"};
 }
 
+void write_rule(output::JsonWriter& json, const Rule& rule) {
+  json.field("id", rule.id);
+  json.field("layer", model::name(rule.layer));
+  json.field("severity", model::name(rule.severity));
+  json.field("proven", rule.proven);
+  json.field("about", tr(rule.about));
+  json.field("explains", rule.explains);
+}
+
+std::string in_capitals(std::string_view word) {
+  std::string id(trim(word));
+  std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  });
+  return id;
+}
+
+/// What one rule looks for, and where it stands among the others.
+Result<int> explain(const Context& context, const std::string& word) {
+  const auto rules = doctor::all_rules();
+  const std::string id = in_capitals(word);
+  const auto rule =
+      std::find_if(rules.begin(), rules.end(), [&](const Rule& one) { return id == one.id; });
+  if (rule == rules.end()) return no_such_rule(id, rules);
+  if (context.json) {
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    write_rule(json, *rule);
+    json.close('}');
+    context.out(json.finish());
+    return 0;
+  }
+  context.out(fmt::format("{}  {}\n\n", rule->id, tr(rule->about)));
+  context.out(text("severity {}, layer {}", model::name(rule->severity), model::name(rule->layer)) +
+              "\n");
+  context.out(
+      std::string(rule->proven
+                      ? tr("public cases have shown it right")
+                      : tr("no public case has shown it right yet, so it never stands first "
+                           "beside one that has been shown")) +
+      "\n");
+  if (*rule->explains != '\0')
+    context.out(text("where it holds, it explains {}", rule->explains) + "\n");
+  return 0;
+}
+
 /// The ids in "HW01,DRV05", in capitals; fails where one is none.
 Result<std::vector<std::string>> chosen(const Context& context) {
   const auto rules = doctor::all_rules();
   std::vector<std::string> ids;
   for (const std::string& list : context.arguments.values("--only")) {
     for (const std::string_view word : split(list, ',')) {
-      std::string id(trim(word));
-      std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) {
-        return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-      });
+      std::string id = in_capitals(word);
       if (std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) { return id == rule.id; }))
         return no_such_rule(id, rules);
       ids.push_back(std::move(id));
@@ -56,11 +100,7 @@ void list_rules(const Context& context) {
   json.open('[');
   for (const Rule& rule : doctor::all_rules()) {
     json.open('{');
-    json.field("id", rule.id);
-    json.field("layer", model::name(rule.layer));
-    json.field("severity", model::name(rule.severity));
-    json.field("proven", rule.proven);
-    json.field("about", tr(rule.about));
+    write_rule(json, rule);
     json.close('}');
   }
   json.close(']');
@@ -112,6 +152,7 @@ Result<int> run_doctor(const Context& context) {
     list_rules(context);
     return 0;
   }
+  if (const auto word = context.arguments.value("--explain")) return explain(context, *word);
   const auto only = chosen(context);
   if (!only) return only.error();
   auto sources = sources_of(context);

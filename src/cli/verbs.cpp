@@ -133,6 +133,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
     {"--pid", "PID", "a running process: its files, variables and rights"},
     {"--only", "ID,…", "only these rules", true},
     {"--list", nullptr, "list the rules"},
+    {"--explain", "ID", "what one rule looks for"},
     {"--all", nullptr, "every finding in full"},
     {"--record", "DIR", "write what the rules look at to a new folder, without names and tokens"},
     {"--from", "DIR", "a recorded machine instead of this one (docs/bundle.md)"},
