@@ -25,6 +25,7 @@ CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
 MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # what a machine file says of itself
+XID_TEXT = re.compile(r'^(?:short|cause|action) = "([^"]*)"$', re.M)  # the doctor's catalogue of faults
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -53,9 +54,10 @@ def used_messages(root: pathlib.Path) -> tuple[dict, set]:
         for match in CALL_N.finditer(code):
             wanted.setdefault(value_of(match.group(2)), (value_of(match.group(1)), where))
         literals.update(value_of(match.group(0)) for match in ANY_LITERAL.finditer(code))
-    for path in sorted((root / "simulator/machines").glob("*.toml")):
-        for match in MACHINE_TEXT.finditer(path.read_text()):
-            wanted.setdefault(match.group(1), (None, str(path.relative_to(root))))
+    for folder, texts in (("simulator/machines", MACHINE_TEXT), ("data", XID_TEXT)):
+        for path in sorted((root / folder).glob("*.toml")):
+            for match in texts.finditer(path.read_text()):
+                wanted.setdefault(match.group(1), (None, str(path.relative_to(root))))
     return wanted, literals
 
 

@@ -22,6 +22,13 @@ Sources this_machine(Depth depth) {
   if (seen.simulated) {
     if (seen.roots.sys != "/sys") sources.tree.mount("/sys", seen.roots.sys);
     sources.kernel_log = Unreadable{std::string(tr("the simulated machine has no kernel log")), 0};
+    // What this machine says of itself there would be said of the simulated one.
+    for (const char* path :
+         {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
+          "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
+          "/usr/lib/x86_64-linux-gnu", "/lib/firmware/nvidia", "/usr/bin/nvidia-modprobe",
+          "/usr/bin/nv-fabricmanager", "/run/reboot-required.pkgs"})
+      sources.tree.add_special(path, {std::nullopt, ENODATA});
   } else {
     sources.kernel_log = read_kernel_log();
   }
@@ -71,7 +78,8 @@ Result<Sources> from_bundle(const std::string& folder) {
 
 Facts collect(const Sources& sources) {
   Facts facts;
-  facts.machine = collect_machine(sources.tree);
+  facts.machine = collect_machine(sources.tree, sources.kernel_log);
+  facts.nvidia = collect_nvidia(sources.tree, sources.process);
   facts.driver = sources.driver;
   facts.process = sources.process;
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);

@@ -5,12 +5,14 @@
 #include "doctor/facts/driver_answers.hpp"
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
+#include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/process.hpp"
 
 namespace berth::doctor {
 
 struct Facts {
   MachineFacts machine;
+  NvidiaFacts nvidia;
   DriverAnswers driver;
   ProcessFacts process;
   LibraryFacts libraries;

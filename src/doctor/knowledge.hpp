@@ -2,8 +2,24 @@
 // its source), so that a new release needs a row and no code.
 #pragma once
 
+#include <span>
+
 namespace berth::doctor {
 
-struct Knowledge {};
+/// A kind of fault that NVIDIA's driver reports by number (data/xid.toml). All texts are msgids.
+struct Xid {
+  int code;
+  const char* what;      // "GPU fell off the bus"
+  const char* cause;     // "PCIe contact lost: power, heat, …"
+  const char* kind;      // "app", "hardware", "memory", "link", "driver", "secondary", …
+  const char* severity;  // "fatal", "error", "warning", "info", "unknown"
+  const char* action;    // "reboot or power-cycle the bare-metal host"; "": nobody says
+};
+/// By code.
+[[nodiscard]] std::span<const Xid> known_xids();
+
+struct Knowledge {
+  std::span<const Xid> xids = known_xids();
+};
 
 }  // namespace berth::doctor

@@ -20,7 +20,9 @@ void Examination::note_unreadable(const Unreadable& why) {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const auto group : {hardware_rules(), library_rules()})
+  for (const auto group :
+       {hardware_rules(), link_rules(), driver_module_rules(), driver_state_rules(),
+        driver_answer_rules(), xid_rules(), library_rules(), runtime_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -70,6 +70,12 @@ struct Rule {
 /// Every rule, ground up.
 [[nodiscard]] std::vector<Rule> all_rules();
 std::span<const Rule> hardware_rules();
+std::span<const Rule> link_rules();
+std::span<const Rule> driver_module_rules();
+std::span<const Rule> driver_state_rules();
+std::span<const Rule> driver_answer_rules();
+std::span<const Rule> xid_rules();
+std::span<const Rule> runtime_rules();
 std::span<const Rule> library_rules();
 
 }  // namespace berth::doctor

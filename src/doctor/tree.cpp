@@ -50,6 +50,14 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
       static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how)));
 }
 
+/// What open(O_RDWR) would be refused with, mode and device cgroup included, without opening: that
+/// would wake a GPU which sleeps, and wait for a driver which is stuck.
+std::optional<int> refusal(int node) {
+  if (::syscall(SYS_faccessat2, node, "", R_OK | W_OK, AT_EACCESS | AT_EMPTY_PATH) == 0) return 0;
+  if (errno == ENOSYS || errno == EINVAL) return std::nullopt;
+  return errno;
+}
+
 }  // namespace
 
 template <typename T>
@@ -238,10 +246,7 @@ Fact<Node> Tree::node(const std::string& path, bool try_open) const {
   if (node.type == NodeType::kCharacter || node.type == NodeType::kBlock) {
     node.major = gnu_dev_major(about.st_rdev);
     node.minor = gnu_dev_minor(about.st_rdev);
-    if (try_open) {
-      static_cast<void>(open(path, O_RDWR, error));
-      node.open_error = error;
-    }
+    if (try_open) node.open_error = refusal(fd.get());
   }
   if (recording_) note(path, node);
   return node;

@@ -55,7 +55,7 @@ class Tree {
   [[nodiscard]] Fact<std::string> link(const std::string& path) const;
   /// The path after all links were followed, seen from the tree's root.
   [[nodiscard]] Fact<std::string> resolve(const std::string& path) const;
-  /// Follows links. `try_open`: devices only; they are opened and closed again.
+  /// Follows links. `try_open`: devices only; the kernel is asked, nothing is opened.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 

@@ -86,10 +86,15 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
   for (const Device& device : snapshot.devices) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
+    // One whose share is not known (another user's, a driver that does not say) leaves no sum.
     std::uint64_t sum = 0;
-    for (const model::DeviceProcess& one : snapshot.processes)
-      if (one.device == device.index) sum += one.memory_bytes.value_or(std::uint64_t{0});
-    gpu.processes_memory_bytes = sum;
+    bool known = true;
+    for (const model::DeviceProcess& one : snapshot.processes) {
+      if (one.device != device.index) continue;
+      known = known && static_cast<bool>(one.memory_bytes);
+      sum += one.memory_bytes.value_or(std::uint64_t{0});
+    }
+    if (known) gpu.processes_memory_bytes = sum;
     gpus.push_back(std::move(gpu));
   }
   answers.gpus = std::move(gpus);

@@ -1,5 +1,7 @@
 #include "doctor/facts/machine.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/file.hpp"
@@ -14,30 +16,6 @@ Fact<T> expected(Fact<T> fact, const std::string& path) {
   return fact;
 }
 
-std::uint32_t hexadecimal(const Fact<std::string>& text) {
-  return text ? static_cast<std::uint32_t>(to_number(*text).value_or(0)) : 0;
-}
-
-Fact<std::vector<PciFunction>> read_pci(const Tree& tree) {
-  const std::string bus = "/sys/bus/pci/devices";
-  return tree.list(bus).map([&](const std::vector<std::string>& addresses) {
-    std::vector<PciFunction> found;
-    for (const std::string& address : addresses) {
-      const std::string folder = bus + "/" + address;
-      PciFunction one;
-      one.address = address;
-      one.vendor = hexadecimal(tree.line(folder + "/vendor"));
-      one.device = hexadecimal(tree.line(folder + "/device"));
-      one.class_code = hexadecimal(tree.line(folder + "/class"));
-      one.driver = tree.link(folder + "/driver").map([](const std::string& target) {
-        return target.substr(target.rfind('/') + 1);
-      });
-      found.push_back(std::move(one));
-    }
-    return found;
-  });
-}
-
 Fact<std::vector<std::string>> read_modules(const Tree& tree) {
   return expected(tree.read("/proc/modules", 1 << 20), "/proc/modules")
       .map([](const std::string& text) {
@@ -48,14 +26,119 @@ Fact<std::vector<std::string>> read_modules(const Tree& tree) {
       });
 }
 
+Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
+  constexpr auto kWords =
+      std::to_array<std::string_view>({"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation",
+                                       "aer_uncor_status", "BERT", "Lockdown:", "rejected"});
+  constexpr std::size_t kMost = 20'000;
+  return log.map([&](const std::string& text) {
+    std::vector<std::string> lines;
+    for (const std::string_view line : split(text, '\n')) {
+      const bool speaks = std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
+        return line.find(word) != std::string_view::npos;
+      });
+      if (speaks) lines.emplace_back(line.substr(0, 1000));
+    }
+    if (lines.size() > kMost) lines.erase(lines.begin(), lines.end() - kMost);
+    return lines;
+  });
+}
+
+Fact<std::vector<std::string>> read_processes(const Tree& tree) {
+  return expected(tree.list("/proc"), "/proc").map([&](const std::vector<std::string>& entries) {
+    std::vector<std::string> names;
+    for (const std::string& entry : entries) {
+      if (entry.find_first_not_of("0123456789") != std::string::npos) continue;
+      if (const auto name = tree.line("/proc/" + entry + "/comm")) names.push_back(*name);
+    }
+    return names;
+  });
+}
+
+/// Four bytes of attributes, then the value.
+Fact<bool> read_secure_boot(const Tree& tree) {
+  const std::string file =
+      "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+  const auto bytes = tree.read(file, 16);
+  if (bytes.is_unreadable()) return bytes.why();
+  if (!bytes || bytes->size() < 5) return {};
+  return (*bytes)[4] == 1;
+}
+
+Fact<int> read_suspends(const Tree& tree) {
+  const auto line = tree.line("/sys/power/suspend_stats/success");
+  if (line.is_unreadable()) return line.why();
+  const auto count = line ? to_number(*line) : std::nullopt;
+  return count ? Fact<int>(static_cast<int>(*count)) : Fact<int>();
+}
+
+Fact<std::string> read_host_address(const Tree& tree, const Fact<std::string>& name) {
+  const auto hosts = tree.read("/etc/hosts");
+  if (hosts.is_unreadable()) return hosts.why();
+  if (!hosts || !name) return {};
+  for (const std::string_view line : split(*hosts, '\n')) {
+    const std::string_view row = trim(line.substr(0, line.find('#')));
+    std::string spaced(row);
+    std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+    const auto words = split(spaced, ' ');
+    if (std::find(words.begin() + 1, words.end(), *name) != words.end())
+      return std::string(words.front());
+  }
+  return {};
+}
+
+bool is_laptop(const Tree& tree) {
+  const std::string type = tree.line("/sys/class/dmi/id/chassis_type").value_or("");
+  constexpr auto kPortable = std::to_array<std::string_view>({"8", "9", "10", "14", "31", "32"});
+  return std::find(kPortable.begin(), kPortable.end(), type) != kPortable.end();
+}
+
+bool is_virtual(const Tree& tree) {
+  const std::string vendor = tree.line("/sys/class/dmi/id/sys_vendor").value_or("");
+  const std::string product = tree.line("/sys/class/dmi/id/product_name").value_or("");
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"QEMU", "KVM", "VMware", "Xen", "VirtualBox", "Virtual Machine", "Google Compute Engine",
+       "Amazon EC2", "OpenStack", "Cloud Hypervisor", "Alibaba Cloud ECS", "Bochs"});
+  const bool metal = product.find(".metal") != std::string::npos;
+  return !metal && std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) {
+    return vendor.find(name) != std::string::npos || product.find(name) != std::string::npos;
+  });
+}
+
+bool in_container(const Tree& tree) {
+  for (const char* sign : {"/.dockerenv", "/run/.containerenv", "/.singularity.d",
+                           "/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
+    if (tree.exists(sign)) return true;
+  return false;
+}
+
 }  // namespace
 
-MachineFacts collect_machine(const Tree& tree) {
+Fact<bool> MachineFacts::has_module(std::string_view name) const {
+  return modules.map([&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  });
+}
+
+MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_log) {
   MachineFacts facts;
   const std::string release = "/proc/sys/kernel/osrelease";
   facts.kernel = expected(tree.line(release), release);
-  facts.pci = read_pci(tree);
+  facts.pci = collect_pci(tree);
   facts.modules = read_modules(tree);
+  facts.kernel_log = relevant_lines(kernel_log);
+  facts.processes = read_processes(tree);
+  facts.secure_boot = read_secure_boot(tree);
+  facts.suspends = read_suspends(tree);
+  facts.machine_kind = tree.line("/sys/class/dmi/id/product_name");
+  facts.host_name = tree.line("/proc/sys/kernel/hostname");
+  facts.host_name_address = read_host_address(tree, facts.host_name);
+  const std::string kernel = facts.kernel.value_or("");
+  facts.is_wsl = kernel.find("microsoft") != std::string::npos || tree.exists("/dev/dxg");
+  facts.is_jetson = tree.exists("/etc/nv_tegra_release") || kernel.ends_with("-tegra");
+  facts.is_virtual = is_virtual(tree);
+  facts.is_laptop = is_laptop(tree);
+  facts.in_container = in_container(tree);
   return facts;
 }
 

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/rule.hpp"
+#include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -14,29 +15,66 @@ bool is_known_gpu(const PciFunction& one) {
   return one.is_gpu() && (one.vendor == kNvidia || one.vendor == kAmd || one.vendor == kIntel);
 }
 
+/// What says that somebody reckons with an NVIDIA GPU here.
+struct Expectation {
+  Severity severity = Severity::kInfo;
+  std::string because;
+};
+
+Expectation expectation(Examination& look) {
+  if (is_loaded(look, "nvidia"))
+    return {Severity::kFatal, text("NVIDIA's module is loaded, which it is for a GPU only")};
+  const auto& kernel = look.facts.machine.kernel;
+  if (look.facts.machine.in_container || !kernel) return {};
+  for (const ModuleFile& file : look.facts.nvidia.modules_on_disk.value_or({}))
+    if (file.kernel == *kernel)
+      return {Severity::kWarning, text("NVIDIA's driver is installed: {}", file.path)};
+  return {};
+}
+
 void no_gpu_on_bus(Examination& look) {
+  // There the GPU is not on the PCI bus: it hangs on the host, or is part of the chip.
+  if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see(look.facts.machine.pci);
-  if (functions == nullptr || std::any_of(functions->begin(), functions->end(), is_known_gpu))
-    return;
+  if (functions == nullptr) return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
-  const auto* modules = look.see(look.facts.machine.modules);
-  const bool expected =
-      modules != nullptr && std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
-  Finding& finding = look.found(text("there is no GPU on the PCI bus"));
-  if (!expected) finding.severity = Severity::kInfo;
+  const Expectation expected = expectation(look);
+  const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
+    return expected.severity == Severity::kInfo ? is_known_gpu(one) : one.is_nvidia_gpu();
+  });
+  if (any) return;
+  Finding& finding = look.found(expected.severity == Severity::kInfo
+                                    ? text("there is no GPU on the PCI bus")
+                                    : text("there is no NVIDIA GPU on the PCI bus"));
+  finding.severity = expected.severity;
+  if (!expected.because.empty()) finding.evidence.push_back(expected.because);
   finding.evidence.push_back(text_n("{} PCI function, none of them a GPU of NVIDIA, AMD or Intel",
                                     "{} PCI functions, none of them a GPU of NVIDIA, AMD or Intel",
                                     static_cast<long long>(functions->size()), functions->size()));
+  if (look.facts.machine.is_virtual) {
+    finding.evidence.push_back(
+        text("a virtual machine: {}", printable(look.facts.machine.machine_kind.value_or(""))));
+    finding.fix.push_back(
+        {"", text("a virtual machine has the GPUs that its host gives it: add one "
+                  "there, or choose a machine type with a GPU")});
+    return;
+  }
   finding.fix.push_back({"lspci -nn", text("a card that should be here: check slot, power, BIOS, "
                                            "and in a virtual machine the passthrough")});
+}
+
+/// Whether it is another rule's business: without NVIDIA's module no GPU is bound (DRV01 to DRV04).
+bool waits_for_module(Examination& look, const PciFunction& one) {
+  return one.vendor == kNvidia && !look.facts.machine.has_module("nvidia").value_or(true);
 }
 
 void gpu_unbound(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return;
   for (const PciFunction& one : *functions) {
-    if (!is_known_gpu(one) || !look.missing(one.driver)) continue;
+    if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
+    if (one.vendor == kIntel) finding.severity = Severity::kInfo;  // most are a server's console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("not there")));
     finding.fix.push_back({one.vendor == kNvidia ? "sudo modprobe nvidia"
@@ -50,13 +88,18 @@ void gpu_bound_elsewhere(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return;
   constexpr auto kOthers = std::to_array<std::string_view>({"nouveau", "vfio-pci", "nvidiafb"});
+  const bool another = std::any_of(functions->begin(), functions->end(), [](const auto& one) {
+    return one.is_nvidia_gpu() && one.driver.value_or("") == "nvidia";
+  });
   for (const PciFunction& one : *functions) {
-    if (one.vendor != kNvidia || !one.is_gpu()) continue;
+    if (!one.is_nvidia_gpu()) continue;
     const std::string* driver = look.see(one.driver);
     if (driver == nullptr || std::find(kOthers.begin(), kOthers.end(), *driver) == kOthers.end())
       continue;
     Finding& finding =
         look.found(text("{} has the GPU at {}, so NVIDIA's driver has not", *driver, one.address));
+    // With one GPU for the host and one for a guest, that is how it should be.
+    if (another && *driver == "vfio-pci") finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → {}", one.address, *driver));
     if (*driver == "vfio-pci") {
@@ -72,13 +115,109 @@ void gpu_bound_elsewhere(Examination& look) {
   }
 }
 
+void report_bar(Examination& look, const std::string& where, const std::string& evidence) {
+  Finding& finding =
+      look.found(text("the firmware has given the GPU at {} no room for its memory (BAR)", where));
+  finding.evidence.push_back(evidence);
+  if (look.facts.machine.is_virtual) {
+    finding.fix.push_back(
+        {"", text("raise the virtual machine's 64-bit MMIO window: VMware "
+                  "pciPassthru.use64bitMMIO=TRUE and pciPassthru.64bitMMIOSizeGB, QEMU "
+                  "-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=262144")});
+    return;
+  }
+  finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding (and Resizable "
+                                  "BAR), and turn off CSM")});
+  finding.fix.push_back({"sudo grubby --update-kernel=ALL --args=pci=realloc && sudo reboot",
+                         text("or let the kernel try; on Ubuntu by GRUB_CMDLINE_LINUX in "
+                              "/etc/default/grub and sudo update-grub")});
+}
+
+/// The log's words, and what `resource` says of BAR1: line 1 of an NVIDIA GPU.
+void bar_unassigned(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  constexpr std::uint64_t kFourGib = 1ULL << 32;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    const auto* starts = look.see(gpu->bar_starts);
+    if (starts == nullptr || starts->size() < 4 || gpu->is_asleep()) continue;
+    if ((*starts)[1] == 0) {
+      report_bar(look, gpu->address,
+                 fmt::format("/sys/bus/pci/devices/{}/resource: BAR1 0x0", gpu->address));
+      return;
+    }
+    // All below 4 GiB and not started, for no reason that has a name.
+    const auto& log = look.facts.machine.kernel_log;
+    if ((*starts)[1] >= kFourGib || !log) continue;
+    const std::string line = newest_line(*log, {"NVRM", "RmInitAdapter failed"});
+    const bool named = !newest_line(*log, {"NVRM", "WPR2"}).empty() ||
+                       !newest_line(*log, {"GSP firmware"}).empty() ||
+                       !newest_line(*log, {"not supported by open"}).empty() ||
+                       !newest_line(*log, {"requires use of"}).empty();
+    if (line.empty() || named || look.facts.machine.is_virtual) continue;
+    report_bar(look, gpu->address, quoted(line));
+    look.findings().back().evidence.push_back(
+        text("/sys/bus/pci/devices/{}/resource: BAR1 at {:#x}, below 4 GiB", gpu->address,
+             (*starts)[1]));
+    return;
+  }
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  if (log == nullptr) return;
+  std::string line = newest_line(*log, {"NVRM", "is 0M @ 0x0"});
+  if (line.empty()) line = newest_line(*log, {"PCI I/O region assigned to your NVIDIA device"});
+  if (line.empty()) return;
+  const auto at = line.find("PCI:");
+  const std::string where =
+      at == std::string::npos ? "?" : printable(line.substr(at + 4, line.find(')', at) - at - 4));
+  report_bar(look, where, quoted(line));
+}
+
+void gpu_lost(Examination& look) {
+  constexpr int kLost = 15;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    if (gpu->is_asleep()) continue;
+    const bool* gone = look.see(gpu->gone);
+    bool said = false;
+    for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
+      said = said || (answer.pci_address == gpu->address && answer.error.value_or(0) == kLost);
+    if (!said && (gone == nullptr || !*gone)) continue;
+    Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));
+    if (said) finding.evidence.push_back(text("NVML 15: the GPU is lost"));
+    if (gone != nullptr && *gone)
+      finding.evidence.push_back(
+          fmt::format("/sys/bus/pci/devices/{}/config: ff ff ff ff", gpu->address));
+    finding.fix.push_back({"", text("switch the machine off, take its power for ten seconds, start "
+                                    "again: a restart alone leaves the GPU powered")});
+    finding.fix.push_back({"", text("if it comes back: power supply and cables, seating, heat")});
+  }
+}
+
+void runtime_pm(Examination& look) {
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    static_cast<void>(look.see(gpu->runtime_status));
+    if (!gpu->is_asleep()) continue;
+    Finding& finding =
+        look.found(text("the GPU at {} is asleep until somebody uses it", gpu->address));
+    if (gpu->runtime_status)
+      finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/power/runtime_status: {}",
+                                             gpu->address, printable(*gpu->runtime_status)));
+    if (gpu->power_state)
+      finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/power_state: {}",
+                                             gpu->address, printable(*gpu->power_state)));
+  }
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"HW01", Layer::kHardware, Severity::kFatal, false, msgid("no GPU on the PCI bus"),
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
     {"HW02", Layer::kHardware, Severity::kFatal, false, msgid("a GPU without a driver"),
-     "DRV* LIB* FW*", gpu_unbound},
+     "DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_unbound},
     {"HW03", Layer::kHardware, Severity::kFatal, false, msgid("another driver has the GPU"),
-     "DRV* LIB* FW*", gpu_bound_elsewhere},
+     "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
+    {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
+     "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},
+    {"HW08", Layer::kHardware, Severity::kFatal, false, msgid("a GPU that fell off the bus"),
+     "DRV13 DRV15 FW* RT*", gpu_lost},
+    {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},
 });
 
 }  // namespace

@@ -1,0 +1,59 @@
+// NVIDIA's driver as it lies on the machine: its module, its libraries, its nodes. From files
+// alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/fact.hpp"
+#include "doctor/facts/process.hpp"
+#include "doctor/tree.hpp"
+
+namespace berth::doctor {
+
+/// nvidia.ko of one kernel.
+struct ModuleFile {
+  std::string kernel, path;
+  Fact<bool> is_signed;  // unreadable: it is compressed
+};
+/// libcuda.so.570.124.06, and where it is.
+struct DriverLibrary {
+  std::string name, version, path;  // name: "libcuda.so"
+};
+/// A line of modprobe's configuration that speaks of NVIDIA's or nouveau's module.
+struct ModprobeLine {
+  std::string file, text;
+};
+struct DeviceNode {
+  std::string path;
+  Node node;
+};
+
+struct NvidiaFacts {
+  Fact<std::string> module_version;                     // of the loaded one
+  Fact<bool> open_module;                               // the flavour of the loaded one
+  Fact<std::map<std::string, std::string>> parameters;  // /proc/driver/nvidia/params
+  /// Of all kernels; absent: there are no modules on this machine at all (a container).
+  Fact<std::vector<ModuleFile>> modules_on_disk;
+  Fact<std::vector<std::string>> kernels_on_disk;
+  Fact<std::vector<ModprobeLine>> modprobe;
+  Fact<std::vector<DriverLibrary>> libraries;  // where a distribution or NVIDIA puts them
+  Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be taken
+  Fact<std::vector<std::string>> installers;   // traces: "dpkg", "rpm", "nvidia-installer"
+  Fact<std::vector<std::string>> firmware;     // versions under /lib/firmware/nvidia with GSP files
+  Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
+  Fact<bool> modprobe_helper;                  // nvidia-modprobe, with the right to create nodes
+  Fact<std::string> fabric_manager;            // version of what is installed; "": not known
+  Fact<std::string> reboot_wanted_by;          // packages
+  Fact<Node> mps_control;                      // of the pipe folder that the variables name
+
+  [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
+};
+
+[[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
+    const Tree& tree, const Fact<std::vector<std::string>>& kernels);
+
+}  // namespace berth::doctor

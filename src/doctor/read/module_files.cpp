@@ -1,0 +1,74 @@
+// nvidia.ko on the disk, for each kernel that is there. modules.dep names it wherever it lies;
+// where depmod has not run, or the tree was written by hand, the usual folders are looked into.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "doctor/facts/nvidia.hpp"
+
+namespace berth::doctor {
+namespace {
+
+bool is_module_file(std::string_view name) {
+  for (const std::string_view stem : {"nvidia.ko", "nvidia-current.ko"})
+    if (name.starts_with(stem) && (name.size() == stem.size() || name[stem.size()] == '.'))
+      return true;
+  return false;
+}
+
+/// A signature ends the file, with these words at its very end.
+Fact<bool> is_signed(const Tree& tree, const std::string& path) {
+  constexpr std::string_view kMark = "~Module signature appended~\n";
+  if (!path.ends_with(".ko")) return Unreadable{path, 0};
+  return tree.read_end(path, kMark.size()).map([&](const std::string& end) {
+    return end == kMark;
+  });
+}
+
+Fact<std::string> from_list(const Tree& tree, const std::string& folder) {
+  return tree.read(folder + "/modules.dep", 4 << 20).map([&](const std::string& text) {
+    for (const std::string_view line : split(text, '\n')) {
+      const std::string_view path = line.substr(0, line.find(':'));
+      if (is_module_file(path.substr(path.rfind('/') + 1))) return folder + "/" + std::string(path);
+    }
+    return std::string();
+  });
+}
+
+std::string from_folders(const Tree& tree, const std::string& folder) {
+  std::vector<std::string> places{"updates/dkms",
+                                  "updates",
+                                  "extra",
+                                  "extra/nvidia",
+                                  "weak-updates/nvidia",
+                                  "misc",
+                                  "extramodules",
+                                  "kernel/drivers/video",
+                                  "kernel/drivers/video/nvidia"};
+  for (const std::string& name : tree.list(folder + "/kernel").value_or({}))
+    if (name.starts_with("nvidia")) places.push_back("kernel/" + name);
+  for (const std::string& place : places)
+    for (const std::string& name : tree.list(folder + "/" + place).value_or({}))
+      if (is_module_file(name)) return folder + "/" + place + "/" + name;
+  return "";
+}
+
+}  // namespace
+
+Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
+                                                   const Fact<std::vector<std::string>>& kernels) {
+  if (kernels.is_unreadable()) return kernels.why();
+  if (!kernels) return {};
+  std::vector<ModuleFile> found;
+  for (const std::string& kernel : *kernels) {
+    const std::string folder = "/lib/modules/" + kernel;
+    const auto listed = from_list(tree, folder);
+    if (listed.is_unreadable()) return listed.why();
+    std::string path = listed.value_or("");
+    if (path.empty()) path = from_folders(tree, folder);
+    if (!path.empty()) found.push_back({kernel, path, is_signed(tree, path)});
+  }
+  return found;
+}
+
+}  // namespace berth::doctor

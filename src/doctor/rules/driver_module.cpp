@@ -1,0 +1,353 @@
+// Rules DRV01 to DRV10: whether NVIDIA's kernel module is there, is the right one, and has started
+// its GPUs.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string describe(const PciFunction& gpu) {
+  return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
+}
+
+/// nvidia.ko for the running kernel; nullptr: none, or not known.
+const ModuleFile* file_for(const std::vector<ModuleFile>& files, const std::string& kernel) {
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const ModuleFile& file) { return file.kernel == kernel; });
+  return found == files.end() ? nullptr : &*found;
+}
+
+/// NVIDIA's GPUs where it is known that the module is not loaded.
+std::vector<const PciFunction*> gpus_without_module(Examination& look) {
+  auto gpus = nvidia_gpus(look);
+  if (!gpus.empty() && !is_not_loaded(look, "nvidia")) gpus.clear();
+  return gpus;
+}
+
+constexpr const char* kNotLoaded = msgid("/proc/modules: no nvidia");
+
+void module_missing(Examination& look) {
+  const auto gpus = gpus_without_module(look);
+  if (gpus.empty()) return;
+  const auto* kernel = look.see(look.facts.machine.kernel);
+  const auto& files = look.facts.nvidia.modules_on_disk;
+  const auto* known = look.see(files);
+  const bool elsewhere = known != nullptr && kernel != nullptr && !known->empty() &&
+                         file_for(*known, *kernel) == nullptr;
+  if (elsewhere) return;  // DRV02 says that
+  Finding& finding =
+      look.found(text("NVIDIA's kernel module is not loaded, so nothing drives the GPU at {}",
+                      gpus.front()->address));
+  finding.evidence.emplace_back(tr(kNotLoaded));
+  for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
+  const ModuleFile* file = known && kernel ? file_for(*known, *kernel) : nullptr;
+  if (file != nullptr) {
+    finding.evidence.push_back(text("{} is there", file->path));
+    finding.fix.push_back({"sudo modprobe nvidia", text("if it refuses: sudo dmesg | tail")});
+    return;
+  }
+  if (look.facts.machine.in_container) {
+    finding.fix.push_back({"sudo modprobe nvidia", text("on the host, not in the container")});
+    return;
+  }
+  finding.fix.push_back(
+      {"sudo ubuntu-drivers install",
+       text("Ubuntu; elsewhere the distribution's package of NVIDIA's driver; then reboot")});
+}
+
+void module_not_for_kernel(Examination& look) {
+  if (gpus_without_module(look).empty()) return;
+  const auto* kernel = look.see(look.facts.machine.kernel);
+  const auto* files = look.see(look.facts.nvidia.modules_on_disk);
+  if (kernel == nullptr || files == nullptr || files->empty()) return;
+  if (file_for(*files, *kernel) != nullptr) return;
+  const ModuleFile& other = files->back();
+  Finding& finding = look.found(text(
+      "NVIDIA's module was built for kernel {}, and kernel {} is running", other.kernel, *kernel));
+  finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
+  for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
+  finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
+                                     "sudo dkms autoinstall -k {0} && sudo modprobe nvidia",
+                                     *kernel),
+                         text("builds it for this kernel, where the driver came with DKMS")});
+  finding.fix.push_back(
+      {"sudo reboot", text("and choose kernel {} in the boot menu", other.kernel)});
+}
+
+void secure_boot(Examination& look) {
+  if (gpus_without_module(look).empty()) return;
+  const bool* on = look.see(look.facts.machine.secure_boot);
+  if (on == nullptr || !*on) return;
+  const auto* kernel = look.see(look.facts.machine.kernel);
+  const auto& files = look.facts.nvidia.modules_on_disk;
+  const ModuleFile* file = files && kernel ? file_for(*files, *kernel) : nullptr;
+  // A module for another kernel only is refused by nobody.
+  if (files && !files->empty() && file == nullptr) return;
+  std::string line;
+  if (const auto* log = look.see(look.facts.machine.kernel_log)) {
+    line = newest_line(*log, {"Loading of", "rejected"});
+    if (line.empty()) line = newest_line(*log, {"Lockdown:", "unsigned module"});
+    if (line.empty()) line = newest_line(*log, {"nvidia", "module verification failed"});
+    if (!newest_line(*log, {"Legacy drivers"}).empty()) return;
+  }
+  const bool installed = file != nullptr || !look.facts.nvidia.libraries.value_or({}).empty();
+  if (line.empty() && !installed) return;
+  Finding& finding = look.found(text("Secure Boot is on and does not let NVIDIA's module in"));
+  finding.evidence.push_back("/sys/firmware/efi/efivars/SecureBoot-…: 1");
+  finding.evidence.emplace_back(tr(kNotLoaded));
+  if (file != nullptr && file->is_signed)
+    finding.evidence.push_back(*file->is_signed
+                                   ? text("{} is signed, its key not trusted", file->path)
+                                   : text("{} is not signed", file->path));
+  else if (file != nullptr)
+    finding.evidence.push_back(text("{} is there", file->path));
+  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  finding.fix.push_back({"sudo mokutil --import /var/lib/shim-signed/mok/MOK.der && sudo reboot",
+                         text("then confirm the key on the blue screen; with Fedora's akmods it is "
+                              "/etc/pki/akmods/certs/public_key.der")});
+  finding.fix.push_back({"", text("or turn Secure Boot off in the firmware setup")});
+}
+
+void nouveau(Examination& look) {
+  std::vector<const PciFunction*> taken;
+  for (const auto* gpu : nvidia_gpus(look))
+    if (const auto* driver = look.see(gpu->driver); driver != nullptr && *driver == "nouveau")
+      taken.push_back(gpu);
+  if (taken.empty()) return;
+  Finding& finding = look.found(
+      text("nouveau has the GPU at {}; CUDA needs NVIDIA's own driver", taken.front()->address));
+  for (const auto* gpu : taken)
+    finding.evidence.push_back(
+        fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
+  const auto* lines = look.see(look.facts.nvidia.modprobe);
+  const ModprobeLine* ban = nullptr;
+  for (const ModprobeLine& line : lines == nullptr ? std::vector<ModprobeLine>() : *lines)
+    if (line.text == "blacklist nouveau") ban = &line;
+  if (lines != nullptr && ban != nullptr) {
+    finding.evidence.push_back(
+        text("{} forbids nouveau, but the initial RAM disk was made before", ban->file));
+    finding.fix.push_back({"sudo update-initramfs -u && sudo reboot",
+                           text("Fedora and its like: sudo dracut --force")});
+    return;
+  }
+  if (lines != nullptr)
+    finding.evidence.push_back(text("no “blacklist nouveau” in /etc/modprobe.d"));
+  finding.fix.push_back(
+      {"printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
+       "/etc/modprobe.d/blacklist-nouveau.conf\n"
+       "sudo update-initramfs -u && sudo reboot",
+       text("after NVIDIA's driver is installed; Fedora and its like: sudo dracut --force")});
+}
+
+void driver_mismatch(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto& driver = look.facts.driver;
+  const auto* module = look.see(look.facts.nvidia.module_version);
+  const auto* library = look.see(look.facts.nvidia.library_version);
+  constexpr int kMismatch = 18;
+  const bool said = driver.nvml_init.value_or(0) == kMismatch;
+  const bool works = driver.nvml_init && *driver.nvml_init == 0;
+  const bool differ = module && library && *module != *library;
+  if (!said && (works || !differ)) return;
+  Finding& finding = look.found(
+      differ ? text("the driver's library is {}, but the loaded module is {}", *library, *module)
+             : text("the driver's library and its loaded module are of different versions"));
+  if (module) finding.evidence.push_back("/sys/module/nvidia/version: " + printable(*module));
+  if (library) finding.evidence.push_back("libnvidia-ml.so.1: " + printable(*library));
+  if (said)
+    finding.evidence.push_back(
+        fmt::format("NVML 18: {}", printable(driver.nvml_message.value_or(""))));
+  if (look.facts.machine.in_container) {
+    finding.fix.push_back(
+        {"", text("in a container the library must be the host's: start it with "
+                  "--gpus or --device nvidia.com/gpu=all, install no driver in it")});
+    return;
+  }
+  finding.fix.push_back({"sudo reboot", text("loads the module that fits the library")});
+  finding.fix.push_back(
+      {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
+       text("without a reboot, when nothing uses the GPU")});
+  finding.fix.push_back(
+      {"modinfo -F version nvidia",
+       text("if that still differs from the library, install both from one source and version")});
+}
+
+void open_module_old_gpu(Examination& look) {
+  std::vector<const PciFunction*> old;
+  for (const auto* gpu : nvidia_gpus(look))
+    if (is_before_turing(*gpu)) old.push_back(gpu);
+  if (old.empty()) return;
+  const bool* open = look.see(look.facts.nvidia.open_module);
+  const std::string line = newest_line(look, {"not supported by open"});
+  if ((open == nullptr || !*open) && line.empty()) return;
+  Finding& finding =
+      look.found(text("NVIDIA's open kernel module is loaded, and the GPU at {} is too old for it",
+                      old.front()->address));
+  for (const auto* gpu : old)
+    finding.evidence.push_back(text(
+        "{}: before Turing, without the processor that the open module needs", describe(*gpu)));
+  if (open != nullptr && *open)
+    finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
+  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  finding.fix.push_back({"sudo apt install nvidia-driver-580 && sudo reboot",
+                         text("the proprietary module (the package without -open); 580 is the last "
+                              "branch for Maxwell, Pascal and Volta")});
+}
+
+void proprietary_module_new_gpu(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  std::string line = newest_line(look, {"requires use of the NVIDIA open"});
+  if (line.empty()) line = newest_line(look, {"NVRM", "open kernel modules", "require"});
+  if (line.empty()) return;
+  Finding& finding = look.found(text("this GPU needs NVIDIA's open kernel module"));
+  finding.evidence.push_back(quoted(line));
+  finding.fix.push_back({"sudo apt install nvidia-driver-580-open && sudo reboot",
+                         text("or the same version of your distribution's -open package")});
+}
+
+void dropped_by_branch(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto gpus = nvidia_gpus(look);
+  const std::string line = newest_line(look, {"Legacy drivers"});
+  std::string branch = "580";
+  std::string version;
+  if (!line.empty()) {
+    if (const auto at = line.find(".xx"); at != std::string::npos && at >= 3)
+      branch = line.substr(at - 3, 3);
+  } else {
+    // Without the log: what 595 says of all GPUs before Turing.
+    constexpr int kFirstWithout = 595;
+    version =
+        look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
+    const bool old = !gpus.empty() && std::all_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
+      return is_before_turing(*gpu) && !gpu->driver;
+    });
+    if (!old || branch_of(version) < kFirstWithout) return;
+  }
+  Finding& finding = look.found(
+      text("the installed driver no longer serves this GPU; its branch is {}.xx", branch));
+  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  const std::string ignored = log == nullptr ? "" : newest_line(*log, {"will ignore this GPU"});
+  if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted(ignored));
+  if (!version.empty()) finding.evidence.push_back(text("driver {}", printable(version)));
+  for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
+  const bool other_works = std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
+    return gpu->driver.value_or("") == "nvidia";
+  });
+  if (other_works) finding.severity = Severity::kWarning;
+  finding.fix.push_back({fmt::format("sudo apt install nvidia-driver-{} && sudo reboot", branch),
+                         text("replaces the driver for all GPUs of this machine")});
+}
+
+/// Whether NVML lists the GPU of this log line as well and sound.
+bool works_by_now(const Facts& facts, const std::string& line) {
+  for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
+    if (gpu.pci_address.size() >= 10 && gpu.error.is_absent() &&
+        line.find(gpu.pci_address.substr(gpu.pci_address.size() - 10, 7)) != std::string::npos)
+      return true;
+  return false;
+}
+
+void gsp_boot_failed(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto& parameters = look.facts.nvidia.parameters;
+  const bool gsp_off = look.facts.nvidia.open_module.value_or(false) && parameters &&
+                       parameters->contains("EnableGpuFirmware") &&
+                       parameters->at("EnableGpuFirmware") == "0";
+  std::string line;
+  if (const auto* log = look.see(look.facts.machine.kernel_log)) {
+    for (const std::string_view word :
+         {"WPR2", "GSP firmware RM", "_kgspBootGspRm", "kgspInitRm", "RmInitAdapter failed"})
+      if (line.empty()) line = newest_line(*log, {"NVRM", word});
+  }
+  if (!gsp_off && (line.empty() || works_by_now(look.facts, line))) return;
+  Finding& finding = look.found(
+      gsp_off ? text("the open kernel module was told not to use the GPU's system processor, "
+                     "without which it starts no GPU")
+              : text("the driver could not start the GPU"));
+  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (gsp_off) {
+    finding.evidence.emplace_back("/proc/driver/nvidia/params: EnableGpuFirmware: 0");
+    for (const ModprobeLine& option : look.facts.nvidia.modprobe.value_or({}))
+      if (option.text.find("NVreg_EnableGpuFirmware") != std::string::npos)
+        finding.evidence.push_back(option.file + ": " + printable(option.text));
+    finding.fix.push_back(
+        {"sudo sed -i 's/NVreg_EnableGpuFirmware=0//' /etc/modprobe.d/*.conf\n"
+         "sudo update-initramfs -u && sudo reboot",
+         text("drops the option; or install the proprietary module, which can do without")});
+    return;
+  }
+  finding.fix.push_back({"", text("switch the machine off, take its power for ten seconds, start "
+                                  "again: a restart alone leaves the GPU powered")});
+  finding.fix.push_back({"sudo nvidia-bug-report.sh",
+                         text("if it stays: update firmware and driver, try the card in another "
+                              "machine, then have it replaced")});
+}
+
+void gsp_file_missing(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto* version = look.see(look.facts.nvidia.module_version);
+  if (version == nullptr) return;
+  std::string line = newest_line(look, {"firmware load for nvidia/", "failed"});
+  if (line.find("gsp") == std::string::npos) line.clear();
+  const auto& firmware = look.facts.nvidia.firmware;
+  const auto& driver = look.facts.driver;
+  // Other versions' files and not this one's, and the driver does not answer: else the files may
+  // lie elsewhere, or the GPU needs none.
+  const bool other = firmware && !firmware->empty() &&
+                     std::find(firmware->begin(), firmware->end(), *version) == firmware->end();
+  const bool silent = driver.nvml_init.value_or(0) != 0 ||
+                      (driver.gpus && driver.gpus->empty() && driver.nvml_init);
+  if (line.empty() && !(other && silent)) return;
+  Finding& finding =
+      look.found(text("the firmware files of driver {} are not there", printable(*version)));
+  if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (firmware)
+    finding.evidence.push_back(fmt::format("/lib/firmware/nvidia: {}", fmt::join(*firmware, " ")));
+  finding.fix.push_back(
+      {fmt::format("sudo apt install nvidia-firmware-{}-{}", branch_of(*version), *version),
+       text("or install the driver again, from one source")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV01", Layer::kDriver, Severity::kFatal, false, msgid("NVIDIA's module is not loaded"),
+     "HW02 DRV05 DRV11 DRV15 LIB01 FW*", module_missing},
+    {"DRV02", Layer::kDriver, Severity::kFatal, true,
+     msgid("NVIDIA's module is there for another kernel only"),
+     "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", module_not_for_kernel},
+    {"DRV03", Layer::kDriver, Severity::kFatal, true, msgid("Secure Boot refuses NVIDIA's module"),
+     "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", secure_boot},
+    {"DRV04", Layer::kDriver, Severity::kFatal, true, msgid("nouveau has the GPU"),
+     "HW03 DRV01 DRV05 DRV11 LIB01 FW*", nouveau},
+    {"DRV05", Layer::kDriver, Severity::kFatal, true,
+     msgid("the driver's library and module are of different versions"),
+     "DRV10 DRV11 DRV13 DRV15 LIB01 FW* RT*", driver_mismatch},
+    {"DRV06", Layer::kDriver, Severity::kFatal, true,
+     msgid("the open kernel module with a GPU that is too old for it"),
+     "HW02 DRV09 DRV10 DRV11 FW*", open_module_old_gpu},
+    {"DRV07", Layer::kDriver, Severity::kFatal, false,
+     msgid("a GPU that needs the open kernel module"), "HW02 DRV09 FW*",
+     proprietary_module_new_gpu},
+    {"DRV08", Layer::kDriver, Severity::kFatal, true,
+     msgid("a GPU that the driver's branch no longer serves"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
+     dropped_by_branch},
+    {"DRV09", Layer::kDriver, Severity::kFatal, true,
+     msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 FW* RT*",
+     gsp_boot_failed},
+    {"DRV10", Layer::kDriver, Severity::kFatal, false,
+     msgid("firmware files of the driver missing"), "DRV09 FW*", gsp_file_missing},
+});
+
+}  // namespace
+
+std::span<const Rule> driver_module_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

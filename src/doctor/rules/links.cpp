@@ -1,0 +1,226 @@
+// Rules HW05 to HW07, HW09 and HW11 to HW13: how a GPU hangs on the machine: links, bridges, memory
+// near and far. They cost speed, or make transfers between GPUs hang.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string folder_of(const PciFunction& gpu) {
+  return "/sys/bus/pci/devices/" + gpu.address;
+}
+
+/// Awake GPUs on a bus whose links are real: a virtual machine's are what its host makes up.
+std::vector<const PciFunction*> linked_gpus(Examination& look) {
+  auto gpus = nvidia_gpus(look);
+  if (look.facts.machine.is_virtual) gpus.clear();
+  std::erase_if(gpus, [](const PciFunction* gpu) { return gpu->is_asleep(); });
+  return gpus;
+}
+
+void link_width(Examination& look) {
+  for (const PciFunction* gpu : linked_gpus(look)) {
+    const int* width = look.see(gpu->link.width);
+    const int* most = look.see(gpu->link.max_width);
+    const int* slot = look.see(gpu->port.max_width);
+    if (width == nullptr || most == nullptr || slot == nullptr || *width <= 0) continue;
+    const int can = std::min(*most, *slot);
+    constexpr int kWidest = 32;  // 63 is what a link reads as that is down
+    if (*width >= can || *width > kWidest) continue;
+    Finding& finding =
+        look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
+    finding.evidence.push_back(text("{}/current_link_width: {}; the card can {}, the slot {}",
+                                    folder_of(*gpu), *width, *most, *slot));
+    finding.fix.push_back(
+        {"", text("seat the card again, without a riser; in the firmware setup look "
+                  "for bifurcation of its slot")});
+  }
+}
+
+void link_speed(Examination& look) {
+  for (const PciFunction* gpu : linked_gpus(look)) {
+    const auto* answers = look.see(look.facts.driver.gpus);
+    if (answers == nullptr) return;
+    const double* speed = look.see(gpu->link.gigatransfers);
+    const double* most = look.see(gpu->link.max_transfers);
+    if (speed == nullptr || most == nullptr) continue;
+    // An idle GPU lets its link sleep; only a busy one shows what it has.
+    constexpr double kBusy = 50;
+    const auto busy = std::find_if(answers->begin(), answers->end(), [&](const GpuAnswer& answer) {
+      return answer.pci_address == gpu->address && answer.utilization_percent.value_or(0) >= kBusy;
+    });
+    const double can = std::min(*most, gpu->port.max_transfers.value_or(*most));
+    if (busy == answers->end() || *speed >= can) continue;
+    Finding& finding =
+        look.found(text("the busy GPU at {} has a PCIe link of {} GT/s, and could have {}",
+                        gpu->address, *speed, can));
+    finding.evidence.push_back(text("{}/current_link_speed: {} GT/s at {} % use", folder_of(*gpu),
+                                    *speed, *busy->utilization_percent));
+    finding.fix.push_back(
+        {"", text("in the firmware setup let the slot's speed be Auto; update the "
+                  "firmware; try without a riser")});
+    finding.fix.push_back(
+        {fmt::format("sudo setpci -s {} CAP_EXP+30.w",
+                     gpu->port_address.empty() ? gpu->address : gpu->port_address),
+         text("shows the link's target speed (last digit) and whether bit 5, which forbids the "
+              "hardware to change it, is set")});
+  }
+}
+
+void aer_errors(Examination& look) {
+  for (const PciFunction* gpu : linked_gpus(look)) {
+    const AerCounts* own = look.see(gpu->errors);
+    const AerCounts* slot = look.see(gpu->port_errors);
+    const std::uint64_t grave = (own ? own->uncorrectable : 0) + (slot ? slot->uncorrectable : 0);
+    if (grave == 0) continue;
+    Finding& finding =
+        look.found(text_n("the PCIe link of the GPU at {1} had {0} error beyond repair",
+                          "the PCIe link of the GPU at {1} had {0} errors beyond repair",
+                          static_cast<long long>(grave), grave, gpu->address));
+    finding.evidence.push_back(folder_of(*gpu) + "/aer_dev_nonfatal, aer_dev_fatal");
+    finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
+    finding.fix.push_back({"sudo dmesg | grep -i aer", text("tells which errors they were")});
+  }
+}
+
+/// Awake or not, of NVIDIA or AMD.
+std::vector<const PciFunction*> sleeping_links(Examination& look) {
+  std::vector<const PciFunction*> gpus;
+  if (const auto* functions = look.see(look.facts.machine.pci))
+    for (const PciFunction& one : *functions)
+      if (one.is_gpu() && (one.vendor == 0x10de || one.vendor == 0x1002) &&
+          one.aspm.value_or(false))
+        gpus.push_back(&one);
+  return gpus;
+}
+
+void aspm_suspect(Examination& look) {
+  const auto gpus = sleeping_links(look);
+  if (gpus.empty()) return;
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  if (log == nullptr) return;
+  std::string line;
+  for (const std::string_view mark : {"): 79,", "): 62,"})
+    if (line.empty()) line = newest_line(*log, {"NVRM: Xid", mark});
+  // Bit 14 of the uncorrectable errors: a completion that never came.
+  if (line.empty()) line = newest_line(*log, {"aer_uncor_status: 0x00004000"});
+  if (line.empty()) return;
+  Finding& finding =
+      look.found(text("the link of the GPU at {} may sleep (ASPM), and contact with it was lost",
+                      gpus.front()->address));
+  finding.evidence.push_back(quoted(line));
+  for (const auto* gpu : gpus) finding.evidence.push_back(folder_of(*gpu) + "/link/l1_aspm: 1");
+  finding.fix.push_back(
+      {"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
+       text("keeps links awake until the next start; for good: the kernel's option "
+            "pcie_aspm.policy=performance. It suspects, it does not prove")});
+}
+
+/// NVIDIA's GPUs that talk to each other over PCIe: two or more, without NVSwitches.
+std::vector<const PciFunction*> peers(Examination& look) {
+  auto gpus = nvidia_gpus(look);
+  const auto& functions = look.facts.machine.pci;
+  const bool switched =
+      functions && std::any_of(functions->begin(), functions->end(),
+                               [](const PciFunction& one) { return one.is_nvswitch(); });
+  if (gpus.size() < 2 || switched) gpus.clear();
+  return gpus;
+}
+
+void acs_redirect(Examination& look) {
+  std::vector<std::string> bridges;
+  for (const PciFunction* gpu : peers(look)) {
+    const auto* redirecting = look.see(gpu->redirecting_bridges);
+    if (redirecting == nullptr) continue;
+    for (const std::string& one : *redirecting)
+      if (std::find(bridges.begin(), bridges.end(), one) == bridges.end()) bridges.push_back(one);
+  }
+  if (bridges.empty()) return;
+  Finding& finding = look.found(
+      text("transfers between GPUs are sent up to the root complex (ACS); NCCL may hang"));
+  finding.evidence.push_back(
+      text("ACS control of {}: requests or completions are redirected", fmt::join(bridges, ", ")));
+  finding.fix.push_back({"", text("turn ACS off in the firmware setup (on many boards part of the "
+                                  "IOMMU or VT-d)")});
+  std::string commands;
+  for (const std::string& one : bridges)
+    commands +=
+        (commands.empty() ? "" : "\n") + fmt::format("sudo setpci -s {} ECAP_ACS+6.w=0000", one);
+  finding.fix.push_back(
+      {commands, text("until the next start; virtual machines lose their isolation")});
+}
+
+void iommu_translated(Examination& look) {
+  std::vector<std::string> found;
+  for (const PciFunction* gpu : peers(look)) {
+    const std::string* type = look.see(gpu->iommu);
+    if (type != nullptr && type->starts_with("DMA"))
+      found.push_back(folder_of(*gpu) + "/iommu_group/type: " + printable(*type));
+  }
+  if (found.size() < 2) return;
+  Finding& finding = look.found(
+      text("the IOMMU translates what {} GPUs send each other; transfers may be slow or hang",
+           found.size()));
+  finding.evidence = std::move(found);
+  finding.fix.push_back(
+      {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
+       "sudo update-grub && sudo reboot",
+       text("the host's devices pass untranslated; virtual machines still can be given devices")});
+  finding.fix.push_back(
+      {"NCCL_P2P_DISABLE=1 …", text("or without a reboot, slower, to see whether it "
+                                    "is this")});
+}
+
+void numa_remote(Examination& look) {
+  const auto* own = look.see(look.facts.process.cpus);
+  if (own == nullptr || own->empty()) return;
+  bool any_near = false;
+  const PciFunction* far = nullptr;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    const auto* near = look.see(gpu->near_cpus);
+    if (near == nullptr || near->empty() || gpu->numa_node.value_or(-1) < 0) continue;
+    const bool close = std::any_of(own->begin(), own->end(), [&](int cpu) {
+      return std::find(near->begin(), near->end(), cpu) != near->end();
+    });
+    any_near = any_near || close;
+    if (!close) far = gpu;
+  }
+  // With GPUs on both sides, one that is near is there to be chosen.
+  if (far == nullptr || any_near) return;
+  Finding& finding = look.found(
+      text("this process may only run on cores that are far from the GPU at {}", far->address));
+  finding.evidence.push_back(text("the GPU is on NUMA node {}, and none of its {} cores is allowed",
+                                  *far->numa_node, far->near_cpus->size()));
+  finding.fix.push_back(
+      {fmt::format("numactl --cpunodebind={0} --membind={0} python …", *far->numa_node),
+       text("or berth run, which does so by itself")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"HW05", Layer::kHardware, Severity::kWarning, true, msgid("a PCIe link with lanes missing"),
+     "", link_width},
+    {"HW06", Layer::kHardware, Severity::kWarning, true,
+     msgid("a PCIe link that is slow while the GPU works"), "", link_speed},
+    {"HW07", Layer::kHardware, Severity::kWarning, false, msgid("errors of a PCIe link"), "",
+     aer_errors},
+    {"HW09", Layer::kHardware, Severity::kWarning, true,
+     msgid("a link that may sleep and a GPU that was lost"), "HW07 HW08 DRV23", aspm_suspect},
+    {"HW11", Layer::kHardware, Severity::kWarning, true, msgid("ACS between GPUs"), "RT08",
+     acs_redirect},
+    {"HW12", Layer::kHardware, Severity::kWarning, true, msgid("an IOMMU between GPUs"),
+     "HW11 RT08", iommu_translated},
+    {"HW13", Layer::kHardware, Severity::kWarning, false, msgid("cores far from the GPU"), "",
+     numa_remote},
+});
+
+}  // namespace
+
+std::span<const Rule> link_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,241 @@
+// Rules RT01 and RT03 to RT11: a GPU that works, and works badly.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::uint64_t kMib = 1ULL << 20, kGib = 1ULL << 30;
+
+/// The GPUs that NVML described; none where it was not asked, which is remembered.
+const std::vector<GpuAnswer>& answers(Examination& look) {
+  static const std::vector<GpuAnswer> kNone;
+  if (!may_concern_nvidia(look.facts)) return kNone;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  return gpus == nullptr ? kNone : *gpus;
+}
+
+std::string gib(std::uint64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(kGib));
+}
+
+void memory_held(Examination& look) {
+  // From inside of a container or WSL the others' processes are not seen, so they hold nothing.
+  if (look.facts.machine.in_container || look.facts.machine.is_wsl) return;
+  for (const GpuAnswer& gpu : answers(look)) {
+    const auto* used = look.see(gpu.memory_used_bytes);
+    const auto* named = look.see(gpu.processes_memory_bytes);
+    const auto* total = look.see(gpu.memory_total_bytes);
+    if (used == nullptr || named == nullptr || total == nullptr) continue;
+    if (gpu.mig_enabled.value_or(false) || gpu.vgpu_licence) continue;
+    // The driver keeps some hundred MiB for itself, more on larger GPUs.
+    const std::uint64_t own = std::max(kGib, *total / 20);
+    if (*used <= *named + own) continue;
+    Finding& finding = look.found(text("{} of GPU {} are held by nobody who can be seen",
+                                       gib(*used - *named), gpu.pci_address));
+    finding.evidence.push_back(
+        text("NVML: {} used, {} by the processes it names", gib(*used), gib(*named)));
+    finding.fix.push_back(
+        {"sudo fuser -v /dev/nvidia*", text("names who holds it: end the left-overs "
+                                            "of a program that was killed")});
+    finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.pci_address),
+                           text("if nobody holds it; ends what runs on it")});
+  }
+}
+
+void throttle(Examination& look) {
+  constexpr auto kGrave =
+      std::to_array<std::string_view>({"hw_thermal", "sw_thermal", "hw_power_brake"});
+  for (const GpuAnswer& gpu : answers(look)) {
+    const auto* reasons = look.see(gpu.throttle);
+    if (reasons == nullptr) continue;
+    const bool busy = gpu.utilization_percent.value_or(0) >= 10;
+    std::string grave;
+    for (const std::string& reason : *reasons)
+      if (std::find(kGrave.begin(), kGrave.end(), reason) != kGrave.end() ||
+          (reason == "hw_slowdown" && busy))
+        grave += (grave.empty() ? "" : ", ") + reason;
+    if (grave.empty()) continue;
+    const bool heat = grave.find("thermal") != std::string::npos;
+    Finding& finding =
+        look.found(heat ? text("GPU {} is slowed down by heat", gpu.pci_address)
+                        : text("GPU {} is slowed down by its power supply", gpu.pci_address));
+    finding.evidence.push_back(fmt::format("NVML: {}", grave));
+    if (gpu.utilization_percent)
+      finding.evidence.push_back(text("at {} % use", *gpu.utilization_percent));
+    finding.fix.push_back(
+        {"",
+         heat ? text("clean fans and filters, let air through; in a rack the airflow past the card")
+              : text("check the power supply, its cables and the card's connectors")});
+    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", gpu.pci_address),
+                           text("or a lower power limit, which at least keeps clocks steady")});
+  }
+}
+
+void power_limit(Examination& look) {
+  for (const GpuAnswer& gpu : answers(look)) {
+    const auto* limit = look.see(gpu.power_limit_milliwatts);
+    const auto* usual = look.see(gpu.power_limit_default_milliwatts);
+    if (limit == nullptr || usual == nullptr || *limit >= *usual) continue;
+    Finding& finding = look.found(text("the power limit of GPU {} is {} W, its default is {} W",
+                                       gpu.pci_address, *limit / 1000, *usual / 1000));
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi -i {} -pl {}", gpu.pci_address, *usual / 1000), ""});
+  }
+}
+
+void clock_lock(Examination& look) {
+  for (const GpuAnswer& gpu : answers(look)) {
+    const auto* locked = look.see(gpu.clock_graphics_locked_mhz);
+    const auto* most = look.see(gpu.clock_graphics_max_mhz);
+    if (locked == nullptr || most == nullptr || *locked >= *most) continue;
+    Finding& finding = look.found(
+        text("the clock of GPU {} is locked to {} MHz of {}", gpu.pci_address, *locked, *most));
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi -i {0} -rgc && sudo nvidia-smi -i {0} -rac", gpu.pci_address),
+         ""});
+  }
+}
+
+void shm_full(Examination& look) {
+  const auto* total = look.see(look.facts.process.shm_total_bytes);
+  const auto* used = look.see(look.facts.process.shm_used_bytes);
+  if (total == nullptr || used == nullptr || *total == 0 || *used <= *total / 10 * 9) return;
+  Finding& finding =
+      look.found(text("/dev/shm is full: {} of {} MiB; the next DataLoader worker will be killed",
+                      *used / kMib, *total / kMib));
+  finding.fix.push_back({"ls -lS /dev/shm | head", text("delete what programs have left there")});
+  finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("or enlarge it")});
+}
+
+void open_files(Examination& look) {
+  constexpr std::uint64_t kUsual = 1024;
+  const auto* files = look.see(look.facts.process.open_files_limit);
+  if (files != nullptr && *files < kUsual) {
+    Finding& finding = look.found(
+        text("this process may open {} files only; DataLoader workers need more", *files));
+    finding.fix.push_back(
+        {"ulimit -n \"$(ulimit -Hn)\"", text("in the shell that starts the program")});
+  }
+  const auto* cpus = look.see(look.facts.process.cpus);
+  if (cpus == nullptr) return;
+  // A thread a core for each of four libraries is what an import of NumPy and PyTorch may start.
+  const std::uint64_t wanted = 4 * cpus->size() + 32;
+  for (const auto* fact :
+       {&look.facts.process.cgroup_processes_limit, &look.facts.process.processes_limit}) {
+    const auto* most = look.see(*fact);
+    if (most == nullptr || *most >= wanted) continue;
+    Finding& finding = look.found(
+        text("at most {} processes and threads are allowed, on {} cores", *most, cpus->size()));
+    finding.evidence.emplace_back(fact == &look.facts.process.processes_limit ? "RLIMIT_NPROC"
+                                                                              : "pids.max");
+    finding.fix.push_back({"OMP_NUM_THREADS=4 …", text("or raise the limit: ulimit -u, or for a "
+                                                       "container --pids-limit")});
+    return;
+  }
+}
+
+void peers_unsupported(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto* pairs = look.see(look.facts.driver.peer_pairs_unsupported);
+  if (pairs == nullptr || pairs->empty()) return;
+  Finding& finding = look.found(
+      text("no direct transfers (P2P) between the GPUs {}: they go through the host's memory",
+           printable(fmt::format("{}", fmt::join(*pairs, ", ")))));
+  finding.evidence.push_back(text("NVML says so for these pairs; for GeForce cards that is usual"));
+}
+
+void display_gpu(Examination& look) {
+  const auto& gpus = answers(look);
+  for (const GpuAnswer& gpu : gpus) {
+    const bool* display = look.see(gpu.display_active);
+    if (display == nullptr || !*display || gpus.size() < 2) continue;
+    Finding& finding = look.found(text(
+        "GPU {} also shows the desktop, which takes memory and time from it", gpu.pci_address));
+    finding.fix.push_back({"berth run --gpus 1 -- python …", text("takes one that is free")});
+  }
+}
+
+void bar1_small(Examination& look) {
+  constexpr std::uint64_t kBig = 16 * kGib;
+  for (const GpuAnswer& gpu : answers(look)) {
+    const auto* bar = look.see(gpu.bar1_bytes);
+    const auto* total = look.see(gpu.memory_total_bytes);
+    if (bar == nullptr || total == nullptr || *bar > 256 * kMib || *total < kBig) continue;
+    Finding& finding = look.found(text("the host sees {} MiB of the {} of GPU {} at once (BAR1)",
+                                       *bar / kMib, gib(*total), gpu.pci_address));
+    finding.fix.push_back(
+        {"", text("in the firmware setup turn on Resizable BAR, where the card can")});
+  }
+}
+
+/// Whether the variables speak of ranks on other machines.
+std::string distributed_by(Examination& look) {
+  const auto& process = look.facts.process;
+  const auto number = [&](const char* name) {
+    const auto value = process.variable(name);
+    const std::string* word = look.see(value);
+    return word == nullptr ? 0 : to_number(*word).value_or(0);
+  };
+  for (const char* name :
+       {"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "NNODES", "PET_NNODES", "GROUP_WORLD_SIZE"})
+    if (number(name) > 1) return fmt::format("{}={}", name, number(name));
+  if (const auto local = number("LOCAL_WORLD_SIZE"); local > 0 && number("WORLD_SIZE") > local)
+    return fmt::format("WORLD_SIZE={}, LOCAL_WORLD_SIZE={}", number("WORLD_SIZE"), local);
+  const auto master = process.variable("MASTER_ADDR");
+  if (master && *master != "localhost" && !master->starts_with("127.") && *master != "::1")
+    return "MASTER_ADDR=" + printable(*master);
+  return "";
+}
+
+void rendezvous(Examination& look) {
+  const std::string because = distributed_by(look);
+  if (because.empty()) return;
+  const std::string* name = look.see(look.facts.machine.host_name);
+  const std::string* address = look.see(look.facts.machine.host_name_address);
+  if (name == nullptr || address == nullptr) return;
+  if (!address->starts_with("127.") && *address != "::1") return;
+  Finding& finding =
+      look.found(text("this machine's own name leads to {}, where no other machine finds this rank",
+                      printable(*address)));
+  finding.evidence.push_back(
+      fmt::format("/etc/hosts: {} {}", printable(*address), printable(*name)));
+  finding.evidence.push_back(because);
+  finding.fix.push_back({"export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0",
+                         text("with the interface that leads to the others: ip -br addr")});
+  finding.fix.push_back(
+      {"sudoedit /etc/hosts", text("or give the name the machine's real address")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"RT01", Layer::kRuntime, Severity::kError, true, msgid("GPU memory that nobody seems to hold"),
+     "", memory_held},
+    {"RT03", Layer::kRuntime, Severity::kWarning, true, msgid("a GPU slowed down by heat or power"),
+     "", throttle},
+    {"RT04", Layer::kRuntime, Severity::kInfo, false, msgid("a lowered power limit"), "",
+     power_limit},
+    {"RT05", Layer::kRuntime, Severity::kInfo, false, msgid("a locked clock"), "", clock_lock},
+    {"RT06", Layer::kRuntime, Severity::kWarning, false, msgid("a full /dev/shm"), "", shm_full},
+    {"RT07", Layer::kRuntime, Severity::kWarning, false,
+     msgid("low limits for files, processes and threads"), "", open_files},
+    {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",
+     peers_unsupported},
+    {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),
+     "", display_gpu},
+    {"RT10", Layer::kRuntime, Severity::kInfo, false, msgid("a small window into GPU memory"), "",
+     bar1_small},
+    {"RT11", Layer::kRuntime, Severity::kError, true,
+     msgid("a machine's name that leads to itself only"), "", rendezvous},
+});
+
+}  // namespace
+
+std::span<const Rule> runtime_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,77 @@
+#include "doctor/rules/sight.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+
+std::vector<const PciFunction*> nvidia_gpus(Examination& look) {
+  std::vector<const PciFunction*> gpus;
+  if (const auto* functions = look.see(look.facts.machine.pci))
+    for (const PciFunction& one : *functions)
+      if (one.is_nvidia_gpu() && one.driver.value_or("") != "vfio-pci") gpus.push_back(&one);
+  return gpus;
+}
+
+bool may_concern_nvidia(const Facts& facts) {
+  if (!facts.machine.pci) return true;
+  if (facts.machine.has_module("nvidia").value_or(false)) return true;
+  if (facts.driver.nvml_init || facts.driver.cuda_init) return true;
+  return std::any_of(facts.machine.pci->begin(), facts.machine.pci->end(),
+                     [](const PciFunction& one) { return one.vendor == 0x10de; });
+}
+
+std::string newest_line(const std::vector<std::string>& log,
+                        std::initializer_list<std::string_view> words) {
+  for (auto line = log.rbegin(); line != log.rend(); ++line) {
+    const bool has_all = std::all_of(words.begin(), words.end(), [&](std::string_view word) {
+      return line->find(word) != std::string::npos;
+    });
+    if (has_all) return *line;
+  }
+  return "";
+}
+
+std::string newest_line(Examination& look, std::initializer_list<std::string_view> words) {
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  return log == nullptr ? "" : newest_line(*log, words);
+}
+
+std::string quoted(std::string_view line) {
+  return "dmesg: " + printable(trim(line).substr(0, 200));
+}
+
+bool is_loaded(Examination& look, std::string_view module) {
+  const auto fact = look.facts.machine.has_module(module);
+  const bool* loaded = look.see(fact);
+  return loaded != nullptr && *loaded;
+}
+
+bool is_not_loaded(Examination& look, std::string_view module) {
+  const auto fact = look.facts.machine.has_module(module);
+  const bool* loaded = look.see(fact);
+  return loaded != nullptr && !*loaded;
+}
+
+bool is_before_turing(const PciFunction& gpu) {
+  // NVIDIA's device numbers grow with its generations; TU102 begins at 1e02.
+  constexpr std::uint32_t kFirstTuring = 0x1e00;
+  return gpu.is_nvidia_gpu() && gpu.device < kFirstTuring;
+}
+
+int branch_of(std::string_view version) {
+  return static_cast<int>(to_number(version.substr(0, version.find('.'))).value_or(0));
+}
+
+int compare_versions(std::string_view a, std::string_view b) {
+  const auto left = split(a, '.'), right = split(b, '.');
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    // to_number would take "0x…"; a leading zero ("05") is decimal there.
+    const auto one = to_number(left[i]).value_or(-1), other = to_number(right[i]).value_or(-1);
+    if (one != other) return one < other ? -1 : 1;
+  }
+  return 0;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,153 @@
+// Rules DRV23 and DRV24: faults that the driver wrote into the kernel's log.
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+struct Event {
+  std::string device;  // "0000:01:00"
+  int code = 0;
+  std::string_view line;
+};
+
+/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same shape.
+std::optional<Event> event_in(std::string_view line, std::string_view mark) {
+  const auto at = line.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = line.substr(at + mark.size());
+  const auto close = rest.find("): ");
+  if (close == std::string_view::npos) return std::nullopt;
+  Event event;
+  event.device = printable(rest.substr(0, close));
+  const std::string_view number = rest.substr(close + 3);
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), event.code);
+  if (read.ec != std::errc()) return std::nullopt;
+  event.line = line;
+  return event;
+}
+
+std::vector<Event> events(const std::vector<std::string>& log, std::string_view mark) {
+  std::vector<Event> found;
+  for (const std::string& line : log)
+    if (auto event = event_in(line, mark)) found.push_back(std::move(*event));
+  return found;
+}
+
+const Xid* find(std::span<const Xid> xids, int code) {
+  const auto row = std::lower_bound(xids.begin(), xids.end(), code,
+                                    [](const Xid& xid, int value) { return xid.code < value; });
+  return row == xids.end() || row->code != code ? nullptr : &*row;
+}
+
+/// How much an event says of its GPU: 3 it needs a reset or worse … 0 it follows from another.
+int gravity(const Xid* xid) {
+  if (xid == nullptr) return 1;
+  const std::string_view kind = xid->kind, severity = xid->severity;
+  if (kind == "secondary" || severity == "info") return 0;
+  if (severity == "fatal") return 3;
+  if (severity == "error" && kind != "app") return 2;
+  return 1;
+}
+
+Severity severity_of(int gravity) {
+  constexpr auto kSeverities =
+      std::to_array({Severity::kInfo, Severity::kWarning, Severity::kError, Severity::kFatal});
+  return kSeverities.at(static_cast<std::size_t>(gravity));
+}
+
+void advise(Examination& look, const Event& event, Finding& finding) {
+  constexpr int kGspTimeout = 119, kOffTheBus = 79;
+  const std::string version = look.facts.nvidia.module_version.value_or("");
+  if (event.code == kGspTimeout && branch_of(version) == 525 &&
+      compare_versions(version, "525.105.17") < 0) {
+    finding.evidence.push_back(
+        text("driver {}: a defect of the first 525 drivers does this", printable(version)));
+    finding.fix.push_back({"sudo apt install nvidia-driver-525 && sudo reboot",
+                           text("525.105.17 or later, in which it is mended")});
+  }
+  if (event.code == kOffTheBus)
+    finding.fix.push_back({"", text("check the power supply (its rating, its cables, what else "
+                                    "hangs on it), the card's seating and its heat")});
+  const Xid* xid = find(look.knowledge.xids, event.code);
+  if (xid != nullptr && *xid->action != '\0')
+    finding.fix.push_back({"", std::string(tr(xid->action))});
+}
+
+/// The GPU's gravest event tells most; of equals the first, which the others follow from.
+void report_gpu(Examination& look, const std::vector<Event>& all, const std::string& device) {
+  const Event* root = nullptr;
+  std::size_t count = 0;
+  for (const Event& event : all) {
+    if (event.device != device) continue;
+    ++count;
+    const int grave = gravity(find(look.knowledge.xids, event.code));
+    if (root == nullptr || grave > gravity(find(look.knowledge.xids, root->code))) root = &event;
+  }
+  if (root == nullptr) return;
+  const Xid* xid = find(look.knowledge.xids, root->code);
+  const int grave = gravity(xid);
+  Finding& finding = look.found(
+      xid == nullptr ? text("the driver reported Xid {} for the GPU at {}", root->code, device)
+                     : text("the driver reported Xid {} for the GPU at {}: {}", root->code, device,
+                            tr(xid->what)));
+  finding.severity = severity_of(grave);
+  finding.evidence.push_back(quoted(root->line));
+  if (xid != nullptr) finding.evidence.emplace_back(tr(xid->cause));
+  if (count > 1)
+    finding.evidence.push_back(text("{} Xids of this GPU since the log begins", count));
+  advise(look, *root, finding);
+}
+
+void xid(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  if (log == nullptr) return;
+  const auto all = events(*log, "NVRM: Xid (PCI:");
+  std::vector<std::string> devices;
+  for (const Event& event : all)
+    if (std::find(devices.begin(), devices.end(), event.device) == devices.end())
+      devices.push_back(event.device);
+  for (const std::string& device : devices) report_gpu(look, all, device);
+}
+
+void sxid(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  if (log == nullptr) return;
+  const Event* worst = nullptr;
+  const auto all = events(*log, "SXid (PCI:");
+  const auto is_fatal = [](const Event& event) {
+    return event.line.find(", Fatal") != std::string_view::npos;
+  };
+  for (const Event& event : all)
+    if (worst == nullptr || (is_fatal(event) && !is_fatal(*worst))) worst = &event;
+  if (worst == nullptr) return;
+  Finding& finding =
+      look.found(text("the NVSwitch at {} reported a fault (SXid {})", worst->device, worst->code));
+  if (!is_fatal(*worst)) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(quoted(worst->line));
+  finding.fix.push_back(
+      {"sudo systemctl restart nvidia-fabricmanager",
+       text("with no program on the GPUs; if it comes back: the vendor's support")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV23", Layer::kDriver, Severity::kError, true, msgid("Xids in the kernel's log"),
+     "HW08 DRV09 DRV24 DRV25 DRV26 FW* RT*", xid},
+    {"DRV24", Layer::kDriver, Severity::kError, false, msgid("SXids in the kernel's log"), "DRV15",
+     sxid},
+});
+
+}  // namespace
+
+std::span<const Rule> xid_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
