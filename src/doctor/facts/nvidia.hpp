@@ -38,6 +38,7 @@ struct NvidiaFacts {
   /// Of all kernels; absent: there are no modules on this machine at all (a container).
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
+  Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
   Fact<std::vector<ModprobeLine>> modprobe;
   Fact<std::vector<DriverLibrary>> libraries;  // where a distribution or NVIDIA puts them
   Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be taken

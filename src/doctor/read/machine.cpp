@@ -27,9 +27,9 @@ Fact<std::vector<std::string>> read_modules(const Tree& tree) {
 }
 
 Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
-  constexpr auto kWords =
-      std::to_array<std::string_view>({"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation",
-                                       "aer_uncor_status", "BERT", "Lockdown:", "rejected"});
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation", "aer_uncor_status", "BERT",
+       "Lockdown:", "rejected", "CmpltTO", ": BAR "});
   constexpr std::size_t kMost = 20'000;
   return log.map([&](const std::string& text) {
     std::vector<std::string> lines;
@@ -131,6 +131,7 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   facts.secure_boot = read_secure_boot(tree);
   facts.suspends = read_suspends(tree);
   facts.machine_kind = tree.line("/sys/class/dmi/id/product_name");
+  facts.aspm_policy = tree.line("/sys/module/pcie_aspm/parameters/policy");
   facts.host_name = tree.line("/proc/sys/kernel/hostname");
   facts.host_name_address = read_host_address(tree, facts.host_name);
   const std::string kernel = facts.kernel.value_or("");

@@ -53,6 +53,21 @@ std::string from_folders(const Tree& tree, const std::string& folder) {
   return "";
 }
 
+/// What DKMS has built and keeps, be it installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
+void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
+  const std::string folder = "/var/lib/dkms/nvidia";
+  for (const std::string& version : tree.list(folder, 50).value_or({})) {
+    for (const std::string& kernel : tree.list(folder + "/" + version, 50).value_or({})) {
+      const bool known = std::any_of(found.begin(), found.end(),
+                                     [&](const ModuleFile& file) { return file.kernel == kernel; });
+      const std::string path = folder + "/" + version + "/" + kernel;
+      // Beside the kernels: links "source" and "kernel-…", and "build", which a failed one leaves.
+      const bool is_kernel = !kernel.empty() && kernel.front() >= '0' && kernel.front() <= '9';
+      if (is_kernel && !known) found.push_back({kernel, path, Unreadable{path, 0}});
+    }
+  }
+}
+
 }  // namespace
 
 Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
@@ -68,6 +83,7 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
     if (path.empty()) path = from_folders(tree, folder);
     if (!path.empty()) found.push_back({kernel, path, is_signed(tree, path)});
   }
+  add_built(tree, found);
   return found;
 }
 

@@ -184,6 +184,16 @@ void read_fabric_manager(const Tree& tree, NvidiaFacts& facts) {
   facts.fabric_manager = packaged_version(tree, "nvidia-fabricmanager");
 }
 
+/// The driver's source, that DKMS builds a module from: /usr/src/nvidia-535.129.03.
+Fact<std::string> read_source(const Tree& tree) {
+  const auto names = tree.list("/usr/src");
+  if (names.is_unreadable()) return names.why();
+  for (const std::string& name : names.value_or({}))
+    if (name.starts_with("nvidia-") && !version_in(name.substr(name.rfind('-') + 1)).empty())
+      return "/usr/src/" + name;
+  return {};
+}
+
 }  // namespace
 
 Fact<DeviceNode> NvidiaFacts::node(std::string_view path) const {
@@ -198,6 +208,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   read_loaded(tree, facts);
   facts.kernels_on_disk = tree.list("/lib/modules", 64);
   facts.modules_on_disk = collect_module_files(tree, facts.kernels_on_disk);
+  facts.source = read_source(tree);
   facts.modprobe = read_modprobe(tree);
   read_libraries(tree, facts);
   facts.installers = read_installers(tree);

@@ -37,7 +37,8 @@ void module_missing(Examination& look) {
   const auto* kernel = look.see(look.facts.machine.kernel);
   const auto& files = look.facts.nvidia.modules_on_disk;
   const auto* known = look.see(files);
-  const bool elsewhere = known != nullptr && kernel != nullptr && !known->empty() &&
+  const bool installed = known != nullptr && (!known->empty() || look.facts.nvidia.source);
+  const bool elsewhere = installed && kernel != nullptr && !look.facts.machine.in_container &&
                          file_for(*known, *kernel) == nullptr;
   if (elsewhere) return;  // DRV02 says that
   Finding& finding =
@@ -64,19 +65,25 @@ void module_not_for_kernel(Examination& look) {
   if (gpus_without_module(look).empty()) return;
   const auto* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
-  if (kernel == nullptr || files == nullptr || files->empty()) return;
-  if (file_for(*files, *kernel) != nullptr) return;
-  const ModuleFile& other = files->back();
-  Finding& finding = look.found(text(
-      "NVIDIA's module was built for kernel {}, and kernel {} is running", other.kernel, *kernel));
+  if (kernel == nullptr || files == nullptr || file_for(*files, *kernel) != nullptr) return;
+  const std::string* source = look.see(look.facts.nvidia.source);
+  if (files->empty() && (source == nullptr || look.facts.machine.in_container)) return;
+  Finding& finding = look.found(
+      files->empty()
+          ? text("NVIDIA's driver is installed, but its module was not built for kernel {}",
+                 *kernel)
+          : text("NVIDIA's module was built for kernel {}, and kernel {} is running",
+                 files->back().kernel, *kernel));
+  if (files->empty()) finding.evidence.push_back(text("{} is there", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
   finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
                                      "sudo dkms autoinstall -k {0} && sudo modprobe nvidia",
                                      *kernel),
                          text("builds it for this kernel, where the driver came with DKMS")});
-  finding.fix.push_back(
-      {"sudo reboot", text("and choose kernel {} in the boot menu", other.kernel)});
+  if (!files->empty())
+    finding.fix.push_back(
+        {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
 }
 
 void secure_boot(Examination& look) {

@@ -354,14 +354,15 @@ Facts all_unreadable() {
   const Unreadable why{"test", EACCES};
   Facts facts;
   auto& machine = facts.machine;
-  machine.kernel = machine.machine_kind = machine.host_name = machine.host_name_address = why;
+  machine.aspm_policy = machine.kernel = machine.machine_kind = machine.host_name =
+      machine.host_name_address = why;
   machine.pci = why;
   machine.modules = machine.kernel_log = machine.processes = why;
   machine.secure_boot = why;
   machine.suspends = why;
   auto& nvidia = facts.nvidia;
   nvidia.module_version = nvidia.library_version = nvidia.fabric_manager = why;
-  nvidia.reboot_wanted_by = why;
+  nvidia.reboot_wanted_by = nvidia.source = why;
   nvidia.open_module = nvidia.modprobe_helper = why;
   nvidia.parameters = why;
   nvidia.modules_on_disk = why;

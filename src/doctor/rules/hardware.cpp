@@ -133,11 +133,22 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
                               "/etc/default/grub and sudo update-grub")});
 }
 
+/// The kernel found no room for BAR1, and no driver has the GPU since.
+std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& log) {
+  if (!gpu.driver.is_absent()) return "";
+  for (const std::string_view words : {"failed to assign", "no space"})
+    if (auto line = newest_line(log, {gpu.address + ": BAR 1", words}); !line.empty()) return line;
+  return "";
+}
+
 /// The log's words, and what `resource` says of BAR1: line 1 of an NVIDIA GPU.
 void bar_unassigned(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   constexpr std::uint64_t kFourGib = 1ULL << 32;
   for (const PciFunction* gpu : nvidia_gpus(look)) {
+    const auto& all_lines = look.facts.machine.kernel_log;
+    if (const auto line = refused_bar(*gpu, all_lines.value_or({})); !line.empty())
+      return report_bar(look, gpu->address, quoted(line));
     const auto* starts = look.see(gpu->bar_starts);
     if (starts == nullptr || starts->size() < 4 || gpu->is_asleep()) continue;
     if ((*starts)[1] == 0) {

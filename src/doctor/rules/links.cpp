@@ -14,10 +14,11 @@ std::string folder_of(const PciFunction& gpu) {
   return "/sys/bus/pci/devices/" + gpu.address;
 }
 
-/// Awake GPUs on a bus whose links are real: a virtual machine's are what its host makes up.
+/// Awake GPUs whose links are real and can be mended: a virtual machine's are what its host makes
+/// up, a laptop's are soldered.
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
-  if (look.facts.machine.is_virtual) gpus.clear();
+  if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
   std::erase_if(gpus, [](const PciFunction* gpu) { return gpu->is_asleep(); });
   return gpus;
 }
@@ -90,10 +91,14 @@ void aer_errors(Examination& look) {
 /// Awake or not, of NVIDIA or AMD.
 std::vector<const PciFunction*> sleeping_links(Examination& look) {
   std::vector<const PciFunction*> gpus;
+  // Kernels before 5.5 tell no link's state; these policies let all of them sleep.
+  const std::string policy = look.facts.machine.aspm_policy.value_or("");
+  const bool saved_by_policy = policy.find("[powersave") != std::string::npos ||
+                               policy.find("[powersupersave") != std::string::npos;
   if (const auto* functions = look.see(look.facts.machine.pci))
     for (const PciFunction& one : *functions)
       if (one.is_gpu() && (one.vendor == 0x10de || one.vendor == 0x1002) &&
-          one.aspm.value_or(false))
+          one.aspm.value_or(saved_by_policy))
         gpus.push_back(&one);
   return gpus;
 }
@@ -108,12 +113,17 @@ void aspm_suspect(Examination& look) {
     if (line.empty()) line = newest_line(*log, {"NVRM: Xid", mark});
   // Bit 14 of the uncorrectable errors: a completion that never came.
   if (line.empty()) line = newest_line(*log, {"aer_uncor_status: 0x00004000"});
+  if (line.empty()) line = newest_line(*log, {"CmpltTO"});
+  if (line.empty()) line = newest_line(*log, {"NVRM", "fallen off the bus"});
   if (line.empty()) return;
   Finding& finding =
       look.found(text("the link of the GPU at {} may sleep (ASPM), and contact with it was lost",
                       gpus.front()->address));
   finding.evidence.push_back(quoted(line));
-  for (const auto* gpu : gpus) finding.evidence.push_back(folder_of(*gpu) + "/link/l1_aspm: 1");
+  for (const auto* gpu : gpus)
+    if (gpu->aspm) finding.evidence.push_back(folder_of(*gpu) + "/link/l1_aspm: 1");
+  if (const auto& policy = look.facts.machine.aspm_policy)
+    finding.evidence.push_back("/sys/module/pcie_aspm/parameters/policy: " + printable(*policy));
   finding.fix.push_back(
       {"echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy",
        text("keeps links awake until the next start; for good: the kernel's option "

@@ -53,7 +53,7 @@ void throttle(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) {
     const auto* reasons = look.see(gpu.throttle);
     if (reasons == nullptr) continue;
-    const bool busy = gpu.utilization_percent.value_or(0) >= 10;
+    const bool busy = gpu.utilization_percent.value_or(100) >= 10;
     std::string grave;
     for (const std::string& reason : *reasons)
       if (std::find(kGrave.begin(), kGrave.end(), reason) != kGrave.end() ||

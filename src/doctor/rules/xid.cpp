@@ -16,11 +16,12 @@ struct Event {
   std::string_view line;
 };
 
-/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same shape.
+/// "NVRM: Xid (PCI:0000:01:00): 79, pid=…"; SXid has the same shape, old drivers leave "PCI:" out.
 std::optional<Event> event_in(std::string_view line, std::string_view mark) {
   const auto at = line.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = line.substr(at + mark.size());
+  std::string_view rest = line.substr(at + mark.size());
+  if (rest.starts_with("PCI:")) rest.remove_prefix(4);
   const auto close = rest.find("): ");
   if (close == std::string_view::npos) return std::nullopt;
   Event event;
@@ -61,6 +62,16 @@ Severity severity_of(int gravity) {
   return kSeverities.at(static_cast<std::size_t>(gravity));
 }
 
+/// Whether NVML counts the same memory errors: then DRV25 and DRV26 speak of them.
+bool counted_by_driver(const Facts& facts, const std::string& device) {
+  for (const GpuAnswer& gpu : facts.driver.gpus.value_or({})) {
+    if (!gpu.pci_address.starts_with(device.substr(0, device.find(' ')))) continue;
+    return gpu.ecc_uncorrected.value_or(0) > 0 || gpu.remap_pending.value_or(false) ||
+           gpu.remap_failed.value_or(false) || gpu.retired_pages_pending.value_or(false);
+  }
+  return false;
+}
+
 void advise(Examination& look, const Event& event, Finding& finding) {
   constexpr int kGspTimeout = 119, kOffTheBus = 79;
   const std::string version = look.facts.nvidia.module_version.value_or("");
@@ -91,6 +102,9 @@ void report_gpu(Examination& look, const std::vector<Event>& all, const std::str
   }
   if (root == nullptr) return;
   const Xid* xid = find(look.knowledge.xids, root->code);
+  if (xid != nullptr && xid->kind == std::string_view("memory") &&
+      counted_by_driver(look.facts, device))
+    return;
   const int grave = gravity(xid);
   Finding& finding = look.found(
       xid == nullptr ? text("the driver reported Xid {} for the GPU at {}", root->code, device)
@@ -108,7 +122,7 @@ void xid(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto* log = look.see(look.facts.machine.kernel_log);
   if (log == nullptr) return;
-  const auto all = events(*log, "NVRM: Xid (PCI:");
+  const auto all = events(*log, "NVRM: Xid (");
   std::vector<std::string> devices;
   for (const Event& event : all)
     if (std::find(devices.begin(), devices.end(), event.device) == devices.end())
@@ -121,7 +135,7 @@ void sxid(Examination& look) {
   const auto* log = look.see(look.facts.machine.kernel_log);
   if (log == nullptr) return;
   const Event* worst = nullptr;
-  const auto all = events(*log, "SXid (PCI:");
+  const auto all = events(*log, "SXid (");
   const auto is_fatal = [](const Event& event) {
     return event.line.find(", Fatal") != std::string_view::npos;
   };
