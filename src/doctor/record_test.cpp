@@ -48,6 +48,8 @@ Sources machine(const TemporaryTree& folder) {
 TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
+  sources.kernel_log =
+      std::string("[2.0] NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n");
   const auto here = diagnose(collect(sources), {});
   REQUIRE(record(sources, bundle.path + "/b"));
   const auto again = from_bundle(bundle.path + "/b");

@@ -33,6 +33,21 @@ std::string expanded(std::string text, std::string_view word, const std::string&
   return text;
 }
 
+/// What ldconfig would put into the cache, where a bundle has none: the folders of ld.so.conf.
+std::vector<std::string> folders_of_configuration(const Tree& tree) {
+  std::vector<std::string> files{"/etc/ld.so.conf"};
+  for (const std::string& name : tree.list("/etc/ld.so.conf.d").value_or({}))
+    if (name.ends_with(".conf")) files.push_back("/etc/ld.so.conf.d/" + name);
+  std::vector<std::string> found;
+  for (const std::string& file : files) {
+    const std::string text = tree.read(file).value_or("");
+    for (const std::string_view line : split(text, '\n'))
+      if (const auto folder = trim(line.substr(0, line.find('#'))); folder.starts_with('/'))
+        found.emplace_back(folder);
+  }
+  return found;
+}
+
 }  // namespace
 
 Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
@@ -44,6 +59,13 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
   preload_ = variable("LD_PRELOAD");
   if (const auto cache = tree.read("/etc/ld.so.cache", 64 << 20))
     cache_ = parse_loader_cache(*cache);
+  else if (!tree.is_this_machine())
+    configured_ = folders_of_configuration(tree);
+  // Until a program tells which machine it is for.
+  for (const char* folder :
+       {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
+    if (tree.exists(folder)) defaults_.emplace_back(folder);
 }
 
 Fact<Elf> Loader::read(const std::string& path) const {
@@ -55,7 +77,14 @@ Fact<Elf> Loader::read(const std::string& path) const {
 }
 
 bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
-  const auto elf = read(path);
+  auto elf = read(path);
+  // In a bundle an empty file stands for a library whose content nobody recorded.
+  if (!elf && !tree_.is_this_machine()) {
+    const auto node = tree_.node(path);
+    Elf unknown;
+    unknown.machine = machine_;
+    if (node && node->type == NodeType::kFile && node->size == 0) elf = std::move(unknown);
+  }
   // A file for another machine is passed over, as if it were not there.
   if (!elf || (machine_ != 0 && (elf->machine != machine_ || !elf->is_64))) return false;
   into.path = path;
@@ -118,6 +147,7 @@ LoadedObject Loader::look_up(const std::string& name, int by) const {
       if (!(only_own && is_default) && try_file(path, FoundBy::kCache, object)) return object;
     }
   }
+  if (try_folders(configured_, FoundBy::kCache, object)) return object;
   if (!only_own) static_cast<void>(try_folders(defaults_, FoundBy::kDefault, object));
   return object;
 }

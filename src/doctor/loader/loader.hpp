@@ -39,6 +39,10 @@ class Loader {
 
   /// Loads a program (or a library as if it were one) and all it needs, breadth first.
   void start(const std::string& path);
+  /// False where neither the cache nor any folder of the loader is there: then nothing can be said.
+  [[nodiscard]] bool has_folders() const {
+    return !cache_.empty() || !configured_.empty() || !defaults_.empty();
+  }
   /// dlopen(): `by` is the object whose code calls, 0 for the program. The index of the object, or
   /// -1 where it was not found.
   int open(const std::string& name, int by = 0);
@@ -61,6 +65,7 @@ class Loader {
 
   const Tree& tree_;
   LoaderCache cache_;
+  std::vector<std::string> configured_;  // of ld.so.conf, where there is no cache
   std::vector<std::string> defaults_;
   std::string library_path_, preload_;
   std::uint16_t machine_ = 0;

@@ -1,6 +1,7 @@
 #include "doctor/facts/libraries.hpp"
 
 #include <array>
+#include <cerrno>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -31,6 +32,7 @@ std::string words_for(FoundBy by) {
 
 Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   const LoadedObject object = loader.look_up(name, loader.objects().empty() ? -1 : 0);
+  if (object.path.empty() && !loader.has_folders()) return Unreadable{"/etc/ld.so.cache", ENOENT};
   if (object.path.empty()) return {};
   FoundLibrary found;
   found.name = name;
