@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/bundle.hpp"
 #include "doctor/bundle_json.hpp"
+#include "doctor/read/cuda_init.hpp"
 #include "doctor/read/kernel_log.hpp"
 #include "doctor/read/live.hpp"
 #include "doctor/read/other_process.hpp"
@@ -14,6 +15,25 @@
 #include "inventory/observe.hpp"
 
 namespace berth::doctor {
+
+namespace {
+
+/// NVML, and CUDA beside it. CUDA would wake a GPU that sleeps: there it is not asked.
+DriverAnswers ask_both(const Tree& tree) {
+  const auto functions = collect_pci(tree);
+  for (const PciFunction& one : functions.value_or({})) {
+    if (!one.is_nvidia_gpu() || !one.is_asleep()) continue;
+    DriverAnswers answers = ask_driver();
+    answers.cuda_init = Unreadable{std::string(tr("cuInit (a GPU sleeps)")), 0};
+    return answers;
+  }
+  CudaInit cuda;
+  DriverAnswers answers = ask_driver();
+  answers.cuda_init = cuda.finish();
+  return answers;
+}
+
+}  // namespace
 
 Sources this_machine(Depth depth) {
   Sources sources;
@@ -32,7 +52,9 @@ Sources this_machine(Depth depth) {
   } else {
     sources.kernel_log = read_kernel_log();
   }
-  sources.driver = depth == Depth::kLive ? ask_driver() : driver_not_asked();
+  sources.driver = depth == Depth::kStatic ? driver_not_asked()
+                   : seen.simulated        ? ask_driver()
+                                           : ask_both(sources.tree);
   sources.process = own_process();
   return sources;
 }

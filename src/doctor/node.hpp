@@ -19,7 +19,7 @@ struct Node {
   unsigned major = 0, minor = 0;  // devices
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // seconds since 1970
-  /// Devices: errno of open(O_RDWR), 0 when it succeeds; nullopt: not tried.
+  /// Devices: errno that open(O_RDWR) would be refused with, 0: it is allowed; nullopt: not asked.
   std::optional<int> open_error;
 };
 

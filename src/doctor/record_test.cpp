@@ -59,7 +59,10 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   REQUIRE(there.findings.size() == here.findings.size());
   for (std::size_t i = 0; i < here.findings.size(); ++i) {
     CHECK(there.findings[i].id == here.findings[i].id);
-    CHECK(there.findings[i].evidence == here.findings[i].evidence);
+    auto told = here.findings[i].evidence;
+    for (std::string& line : told)  // the log's line, without the program's name
+      if (const auto at = line.find("train.py"); at != std::string::npos) line.replace(at, 8, "…");
+    CHECK(there.findings[i].evidence == told);
   }
   CHECK(there.checked == here.checked);
 }

@@ -409,6 +409,82 @@ TEST_CASE("what is wrong with a machine is said first, by the rule that is for i
     CHECK_MESSAGE(std::find(tried.begin(), tried.end(), rule.id) != tried.end(), rule.id);
 }
 
+TEST_CASE("what only looks ill is left alone") {
+  const std::vector<std::function<void(Facts&)>> looks{
+      // an idle link rests
+      [](Facts& f) {
+        first_gpu(f, [](auto& gpu) { gpu.link.gigatransfers = 2.5; });
+        first_answer(f, [](auto& gpu) { gpu.utilization_percent = 0.0; });
+      },
+      // nvidia_uvm comes with the first CUDA program
+      [](Facts& f) {
+        f.nvidia.nodes = std::vector{node("/dev/nvidia0")};
+        f.nvidia.modprobe_helper = true;
+        f.driver.cuda_init = Unreadable{"cuda_init", 0};
+      },
+      // a suspend after which nvidia_uvm was loaded again
+      [](Facts& f) {
+        f.machine.suspends = 3;
+        log(f, "PM: suspend exit");
+      },
+      // an IOMMU between GPUs that talk over NVSwitches, whose manager has done its work
+      [](Facts& f) {
+        edit(f.machine.pci, [](auto& all) {
+          for (PciFunction& gpu : all) gpu.iommu = std::string("DMA");
+          PciFunction one;
+          one.vendor = 0x10de;
+          one.device = 0x22a3;
+          one.class_code = 0x068000;
+          all.push_back(one);
+        });
+      },
+      // Debian gives every machine this address; nobody asks for it on one machine
+      [](Facts& f) { f.machine.host_name_address = std::string("127.0.1.1"); },
+      // WSL's GPU is not on its bus
+      [](Facts& f) {
+        f.machine.is_wsl = true;
+        f.machine.pci = std::vector<PciFunction>{};
+        f.machine.modules = std::vector<std::string>{};
+        f.nvidia.module_version = {};
+      },
+      // a virtual machine's links are what its host makes up
+      [](Facts& f) {
+        f.machine.is_virtual = true;
+        first_gpu(f, [](auto& gpu) { gpu.link.width = 1; });
+      },
+  };
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    Facts facts = healthy();
+    looks[i](facts);
+    CAPTURE(i);
+    CHECK(diagnose_with(ground_rules(), facts, {}).findings.empty());
+  }
+}
+
+TEST_CASE("an Xid of memory that NVML counts is said once; an old driver's Xid is read, too") {
+  Facts facts = healthy();
+  log(facts,
+      "NVRM: Xid (0000:01:00): 48, An uncorrectable double bit error (DBE) has been detected");
+  CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV23");
+  first_answer(facts, [](auto& gpu) { gpu.ecc_uncorrected = 2; });
+  const Diagnosis diagnosis = diagnose_with(ground_rules(), facts, {});
+  REQUIRE(diagnosis.findings.size() == 1);
+  CHECK(diagnosis.findings.front().id == "DRV26");
+}
+
+TEST_CASE("the gravest Xid of a GPU is told, with what mends it") {
+  Facts facts = healthy();
+  facts.nvidia.module_version = facts.nvidia.library_version = std::string("525.60.13");
+  log(facts, "NVRM: Xid (PCI:0000:01:00): 45, pid=7, Ch 00000010");
+  log(facts, "NVRM: Xid (PCI:0000:01:00): 119, pid=7, Timeout waiting for RPC from GSP!");
+  log(facts, "NVRM: Xid (PCI:0000:41:00): 31, pid=9, Ch 00000010");
+  const auto findings = diagnose_with(xid_rules(), facts, {}).findings;
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].title.find("119") != std::string::npos);
+  CHECK(findings[0].fix.front().says.find("525.105.17") != std::string::npos);
+  CHECK(findings[1].severity == Severity::kWarning);
+}
+
 TEST_CASE("what cannot be read is neither fine nor wrong") {
   const Diagnosis diagnosis = diagnose_with(ground_rules(), all_unreadable(), {});
   for (const auto& finding : diagnosis.findings) MESSAGE(finding.id << ": " << finding.title);
