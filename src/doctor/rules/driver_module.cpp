@@ -122,15 +122,20 @@ void secure_boot(Examination& look) {
 
 void nouveau(Examination& look) {
   std::vector<const PciFunction*> taken;
-  for (const auto* gpu : nvidia_gpus(look))
-    if (const auto* driver = look.see(gpu->driver); driver != nullptr && *driver == "nouveau")
+  const bool alone = is_loaded(look, "nouveau") && is_not_loaded(look, "nvidia");
+  for (const auto* gpu : nvidia_gpus(look)) {
+    const auto* driver = look.see(gpu->driver);
+    if (driver == nullptr ? alone && gpu->driver.is_absent() : *driver == "nouveau")
       taken.push_back(gpu);
+  }
   if (taken.empty()) return;
   Finding& finding = look.found(
       text("nouveau has the GPU at {}; CUDA needs NVIDIA's own driver", taken.front()->address));
   for (const auto* gpu : taken)
-    finding.evidence.push_back(
-        fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
+    if (gpu->driver)
+      finding.evidence.push_back(
+          fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
+  if (alone) finding.evidence.push_back(text("/proc/modules: nouveau, and no nvidia"));
   const auto* lines = look.see(look.facts.nvidia.modprobe);
   const ModprobeLine* ban = nullptr;
   for (const ModprobeLine& line : lines == nullptr ? std::vector<ModprobeLine>() : *lines)
@@ -159,7 +164,7 @@ void driver_mismatch(Examination& look) {
   constexpr int kMismatch = 18;
   const bool said = driver.nvml_init.value_or(0) == kMismatch;
   const bool works = driver.nvml_init && *driver.nvml_init == 0;
-  const bool differ = module && library && *module != *library;
+  const bool differ = module && library && compare_versions(*module, *library) != 0;
   if (!said && (works || !differ)) return;
   Finding& finding = look.found(
       differ ? text("the driver's library is {}, but the loaded module is {}", *library, *module)

@@ -27,10 +27,11 @@ void uvm_missing(Examination& look) {
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr || nodes->empty()) return;  // no node at all: a container without a GPU
   const bool unloaded = is_not_loaded(look, "nvidia_uvm");
-  const bool no_node = look.facts.nvidia.node("/dev/nvidia-uvm").is_absent();
-  if (!unloaded && !no_node) return;
+  const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
   if (cuda && *cuda == 0) return;
+  // A node without its module still loads that when it is opened; unless CUDA says that it did not.
+  if (!uvm.is_absent() && !(unloaded && cuda)) return;
   // Outside of a container CUDA makes them by itself when it starts, if nvidia-modprobe may.
   const bool helps_itself =
       !look.facts.machine.in_container && look.facts.nvidia.modprobe_helper.value_or(false);

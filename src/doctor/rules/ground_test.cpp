@@ -422,7 +422,7 @@ TEST_CASE("what only looks ill is left alone") {
         f.nvidia.modprobe_helper = true;
         f.driver.cuda_init = Unreadable{"cuda_init", 0};
       },
-      // a suspend after which nvidia_uvm was loaded again
+      // a suspend that nobody minded
       [](Facts& f) {
         f.machine.suspends = 3;
         log(f, "PM: suspend exit");

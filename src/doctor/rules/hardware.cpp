@@ -77,6 +77,9 @@ void gpu_unbound(Examination& look) {
     if (one.vendor == kIntel) finding.severity = Severity::kInfo;  // most are a server's console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("not there")));
+    if (const auto& log = look.facts.machine.kernel_log)
+      if (const auto line = newest_line(*log, {"probe", one.address, "failed"}); !line.empty())
+        finding.evidence.push_back(quoted(line));
     finding.fix.push_back({one.vendor == kNvidia ? "sudo modprobe nvidia"
                            : one.vendor == kAmd  ? "sudo modprobe amdgpu"
                                                  : "sudo modprobe xe || sudo modprobe i915",
