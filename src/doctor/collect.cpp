@@ -56,6 +56,8 @@ Sources this_machine(Depth depth) {
                    : seen.simulated        ? ask_driver()
                                            : ask_both(sources.tree);
   sources.process = own_process();
+  // The simulated machine has other cores than the one that we run on.
+  if (seen.simulated) sources.process.cpus = Unreadable{"sched_getaffinity", ENODATA};
   return sources;
 }
 

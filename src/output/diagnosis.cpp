@@ -108,13 +108,16 @@ std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& termi
     else
       ++known->second;
   }
+  if (reasons.empty()) return "";
+  const auto count = static_cast<long long>(diagnosis.not_checked.size());
+  std::string all = text_n("{} rule", "{} rules", count, count);
+  const char* before = ": ";
+  for (const auto& [why, rules] : reasons) {
+    all += before + why + (rules > 1 ? fmt::format(" ({})", rules) : "");
+    before = "; ";
+  }
   const std::string label = std::string(tr("not checked")) + "   ";
-  const int column = display_width(label);
-  std::string out;
-  for (const auto& [why, rules] : reasons)
-    out += folded(out.empty() ? label : "",
-                  why + " (" + text_n("{} rule", "{} rules", rules, rules) + ")", column, terminal);
-  return out;
+  return folded(label, all, display_width(label), terminal);
 }
 
 }  // namespace

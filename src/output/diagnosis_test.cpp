@@ -59,7 +59,7 @@ TEST_CASE("the cause stands in full, what it explains in one line, what was not 
             "\n" +
             headline("CUDA_HOME is not there", "ENV10") + "\n" +
             headline("also   torch.cuda.is_available() is False", "FW01") +
-            "not checked   /dev/kmsg: Operation not permitted (2 rules)\n");
+            "not checked   2 rules: /dev/kmsg: Operation not permitted (2)\n");
 }
 
 TEST_CASE("a healthy machine is one line") {
