@@ -49,7 +49,22 @@ NotChecked not_checked(const Rule& rule, const Unreadable& why) {
   return {rule.id, reason == nullptr ? why.where : fmt::format("{}: {}", why.where, reason)};
 }
 
+/// Facts come from files that anyone may have written, a bundle above all: nothing in them reaches
+/// a terminal as it is.
+std::string fit_to_show(const std::string& text) {
+  std::string shown;
+  for (const std::string_view line : split(text, '\n'))
+    shown += (shown.empty() ? "" : "\n") + printable(line);
+  return shown;
+}
+
 void complete(Finding& finding, const Rule& rule) {
+  finding.title = fit_to_show(finding.title);
+  for (std::string& line : finding.evidence) line = fit_to_show(line);
+  for (model::Fix& fix : finding.fix) {
+    fix.command = fit_to_show(fix.command);
+    fix.says = fit_to_show(fix.says);
+  }
   finding.id = rule.id;
   finding.layer = rule.layer;
   finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;

@@ -31,8 +31,9 @@ void mig_empty(Examination& look) {
                                          gpu.pci_address, *gpu.mig_pending ? tr("on") : tr("off")));
       finding.severity = Severity::kWarning;
       finding.evidence.push_back(text("NVML: MIG mode now and after the next reset differ"));
-      finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.pci_address),
-                             text("ends what runs on it")});
+      finding.fix.push_back(
+          {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
+           text("ends what runs on it")});
       continue;
     }
     if (!*enabled) continue;
@@ -43,10 +44,10 @@ void mig_empty(Examination& look) {
              gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back(
-        {fmt::format("sudo nvidia-smi mig -i {} -lgip", gpu.pci_address),
+        {fmt::format("sudo nvidia-smi mig -i {} -lgip", pasted(gpu.pci_address)),
          text("lists what fits; create one with: sudo nvidia-smi mig -cgi ID -C")});
-    finding.fix.push_back(
-        {fmt::format("sudo nvidia-smi -i {} -mig 0", gpu.pci_address), text("or turn MIG off")});
+    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -mig 0", pasted(gpu.pci_address)),
+                           text("or turn MIG off")});
   }
 }
 
@@ -63,7 +64,7 @@ void compute_mode(Examination& look) {
     // Without a holder that is what some clusters want, and it keeps nobody out.
     if (!prohibited && !held) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("NVML: its compute mode is “{}”", printable(*mode)));
-    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", gpu.pci_address),
+    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
                            text("lets several programs share it again")});
     if (!prohibited)
       finding.fix.push_back(
@@ -100,8 +101,9 @@ void remap_pending(Examination& look) {
       finding.fix.push_back({"sudo nvidia-bug-report.sh", text("have the card replaced")});
       continue;
     }
-    finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.pci_address),
-                           text("ends what runs on it; where that is refused, reboot")});
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
+         text("ends what runs on it; where that is refused, reboot")});
   }
 }
 
@@ -114,8 +116,9 @@ void ecc_uncorrected(Examination& look) {
                                          static_cast<long long>(*count), *count, gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.evidence.push_back(text("NVML: counted since the driver was loaded"));
-    finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.pci_address),
-                           text("ends what runs on it; run jobs elsewhere until then")});
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
+         text("ends what runs on it; run jobs elsewhere until then")});
     finding.fix.push_back({"", text("if it comes back: have the card replaced")});
   }
 }

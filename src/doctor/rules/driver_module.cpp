@@ -79,7 +79,7 @@ void module_not_for_kernel(Examination& look) {
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
   finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
                                      "sudo dkms autoinstall -k {0} && sudo modprobe nvidia",
-                                     *kernel),
+                                     pasted(*kernel)),
                          text("builds it for this kernel, where the driver came with DKMS")});
   if (!files->empty())
     finding.fix.push_back(
@@ -230,7 +230,7 @@ void dropped_by_branch(Examination& look) {
   std::string version;
   if (!line.empty()) {
     if (const auto at = line.find(".xx"); at != std::string::npos && at >= 3)
-      branch = line.substr(at - 3, 3);
+      branch = std::to_string(to_number(line.substr(at - 3, 3)).value_or(580));
   } else {
     // Without the log: what 595 says of all GPUs before Turing.
     constexpr int kFirstWithout = 595;
@@ -323,7 +323,7 @@ void gsp_file_missing(Examination& look) {
   if (firmware)
     finding.evidence.push_back(fmt::format("/lib/firmware/nvidia: {}", fmt::join(*firmware, " ")));
   finding.fix.push_back(
-      {fmt::format("sudo apt install nvidia-firmware-{}-{}", branch_of(*version), *version),
+      {fmt::format("sudo apt install nvidia-firmware-{}-{}", branch_of(*version), pasted(*version)),
        text("or install the driver again, from one source")});
 }
 

@@ -85,7 +85,7 @@ void node_permission(Examination& look) {
         {fmt::format("sudo usermod -aG \"$(getent group {} | cut -d: -f1)\" \"$USER\"", node.gid),
          text("then log in again")});
   finding.fix.push_back(
-      {fmt::format("sudo chmod 0666 {}", refused->path),
+      {fmt::format("sudo chmod 0666 {}", pasted(refused->path)),
        text("the driver's default, until the next start; for good: remove what sets "
             "another mode in /etc/modprobe.d and /etc/udev/rules.d")});
 }
@@ -274,8 +274,9 @@ void two_installs(Examination& look) {
     finding.fix.push_back({"sudo nvidia-uninstall",
                            text("then install the package again, so that one source has it all")});
   }
-  finding.fix.push_back({"dpkg -S " + libraries->front().path + " " + libraries->back().path,
-                         text("what no package owns is left over: remove it, then sudo ldconfig")});
+  finding.fix.push_back(
+      {"dpkg -S " + pasted(libraries->front().path) + " " + pasted(libraries->back().path),
+       text("what no package owns is left over: remove it, then sudo ldconfig")});
 }
 
 void reboot_pending(Examination& look) {

@@ -66,7 +66,7 @@ void link_speed(Examination& look) {
                   "firmware; try without a riser")});
     finding.fix.push_back(
         {fmt::format("sudo setpci -s {} CAP_EXP+30.w",
-                     gpu->port_address.empty() ? gpu->address : gpu->port_address),
+                     pasted(gpu->port_address.empty() ? gpu->address : gpu->port_address)),
          text("shows the link's target speed (last digit) and whether bit 5, which forbids the "
               "hardware to change it, is set")});
   }
@@ -158,8 +158,8 @@ void acs_redirect(Examination& look) {
                                   "IOMMU or VT-d)")});
   std::string commands;
   for (const std::string& one : bridges)
-    commands +=
-        (commands.empty() ? "" : "\n") + fmt::format("sudo setpci -s {} ECAP_ACS+6.w=0000", one);
+    commands += (commands.empty() ? "" : "\n") +
+                fmt::format("sudo setpci -s {} ECAP_ACS+6.w=0000", pasted(one));
   finding.fix.push_back(
       {commands, text("until the next start; virtual machines lose their isolation")});
 }

@@ -42,8 +42,9 @@ void memory_held(Examination& look) {
     finding.fix.push_back(
         {"sudo fuser -v /dev/nvidia*", text("names who holds it: end the left-overs "
                                             "of a program that was killed")});
-    finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", gpu.pci_address),
-                           text("if nobody holds it; ends what runs on it")});
+    finding.fix.push_back(
+        {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
+         text("if nobody holds it; ends what runs on it")});
   }
 }
 
@@ -71,7 +72,7 @@ void throttle(Examination& look) {
         {"",
          heat ? text("clean fans and filters, let air through; in a rack the airflow past the card")
               : text("check the power supply, its cables and the card's connectors")});
-    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", gpu.pci_address),
+    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
                            text("or a lower power limit, which at least keeps clocks steady")});
   }
 }
@@ -84,7 +85,7 @@ void power_limit(Examination& look) {
     Finding& finding = look.found(text("the power limit of GPU {} is {} W, its default is {} W",
                                        gpu.pci_address, *limit / 1000, *usual / 1000));
     finding.fix.push_back(
-        {fmt::format("sudo nvidia-smi -i {} -pl {}", gpu.pci_address, *usual / 1000), ""});
+        {fmt::format("sudo nvidia-smi -i {} -pl {}", pasted(gpu.pci_address), *usual / 1000), ""});
   }
 }
 
@@ -95,9 +96,9 @@ void clock_lock(Examination& look) {
     if (locked == nullptr || most == nullptr || *locked >= *most) continue;
     Finding& finding = look.found(
         text("the clock of GPU {} is locked to {} MHz of {}", gpu.pci_address, *locked, *most));
-    finding.fix.push_back(
-        {fmt::format("sudo nvidia-smi -i {0} -rgc && sudo nvidia-smi -i {0} -rac", gpu.pci_address),
-         ""});
+    finding.fix.push_back({fmt::format("sudo nvidia-smi -i {0} -rgc && sudo nvidia-smi -i {0} -rac",
+                                       pasted(gpu.pci_address)),
+                           ""});
   }
 }
 

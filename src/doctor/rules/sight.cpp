@@ -1,6 +1,7 @@
 #include "doctor/rules/sight.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/file.hpp"
 
@@ -40,6 +41,18 @@ std::string newest_line(Examination& look, std::initializer_list<std::string_vie
 
 std::string quoted(std::string_view line) {
   return "dmesg: " + printable(trim(line).substr(0, 200));
+}
+
+std::string pasted(std::string_view word) {
+  const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._:/+~-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !word.empty() && word.front() != '-') return std::string(word);
+  std::string quoted = "'";
+  for (const char c : printable(word))
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 bool is_loaded(Examination& look, std::string_view module) {

@@ -26,6 +26,10 @@ namespace berth::doctor {
 /// "dmesg: …", fit to be shown.
 [[nodiscard]] std::string quoted(std::string_view line);
 
+/// The word for a command that people paste: quoted, where a shell would see more in it than a
+/// word.
+[[nodiscard]] std::string pasted(std::string_view word);
+
 /// Whether this module is loaded; false where that cannot be read, which is remembered.
 [[nodiscard]] bool is_loaded(Examination& look, std::string_view module);
 /// Known, and not loaded.
