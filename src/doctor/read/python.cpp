@@ -71,6 +71,8 @@ Place place_of(const Tree& tree, const std::string& interpreter, PythonFacts& fa
     place.prefix = place.base_prefix = parent(parent(real));
   }
   if (place.version.empty()) place.version = library_version(tree, place.prefix);
+  if (place.version.empty() && place.prefix == "/usr")
+    place.version = library_version(tree, "/usr/local");
   return place;
 }
 
