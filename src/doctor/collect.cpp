@@ -111,10 +111,10 @@ Facts collect(const Sources& sources) {
   facts.process = sources.process;
   if (!sources.python.empty()) facts.process.python = sources.python;
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
-  facts.python = collect_python(
-      sources.tree, sources.process.environment,
-      python_of_program(sources.tree, sources.process.environment, sources.python));
-  facts.nvidia_module = collect_nvidia_module(sources.tree);
+  facts.python =
+      collect_python(sources.tree, sources.process.environment,
+                     python_of_program(sources.tree, sources.process.environment, sources.python));
+  facts.gpu_models = collect_gpu_models(sources.tree);
   return facts;
 }
 

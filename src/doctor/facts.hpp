@@ -18,7 +18,7 @@ struct Facts {
   ProcessFacts process;
   LibraryFacts libraries;
   PythonFacts python;
-  NvidiaModule nvidia_module;
+  Fact<std::vector<std::string>> gpu_models;
 };
 
 }  // namespace berth::doctor

@@ -72,16 +72,11 @@ struct PythonFacts {
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
 };
 
-/// What NVIDIA's kernel module says of itself, where the library was not asked.
-struct NvidiaModule {
-  Fact<std::string> version;              // "535.54.03"
-  Fact<std::vector<std::string>> models;  // "NVIDIA GeForce RTX 3090"
-};
-
 /// The interpreter that `berth doctor` means without options: VIRTUAL_ENV, CONDA_PREFIX, python3 on
 /// PATH; "" none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
-/// `program` where it is a Python (of the active environment, if that runs it too); "" it is another.
+/// `program` where it is a Python (of the active environment, if that runs it too); "" it is
+/// another.
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                                             const std::string& program);
 /// Of a conda environment by its name or folder; "" none.
@@ -89,6 +84,7 @@ struct NvidiaModule {
                                        const std::string& name);
 [[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
                                          const std::string& interpreter);
-[[nodiscard]] NvidiaModule collect_nvidia_module(const Tree& tree);
+/// What NVIDIA's kernel module calls its GPUs: "NVIDIA GeForce RTX 3090".
+[[nodiscard]] Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree);
 
 }  // namespace berth::doctor

@@ -228,17 +228,9 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   return facts;
 }
 
-NvidiaModule collect_nvidia_module(const Tree& tree) {
-  NvidiaModule module;
-  module.version = tree.line("/sys/module/nvidia/version");
-  if (!module.version) {
-    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun …"
-    if (const auto text = tree.line("/proc/driver/nvidia/version"))
-      for (const std::string_view word : split(*text, ' '))
-        if (version_of(word).size() >= 2 && !module.version) module.version = std::string(word);
-  }
+Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree) {
   const std::string folder = "/proc/driver/nvidia/gpus";
-  module.models = tree.list(folder).map([&](const std::vector<std::string>& gpus) {
+  return tree.list(folder).map([&](const std::vector<std::string>& gpus) {
     std::vector<std::string> models;
     for (const std::string& gpu : gpus)
       for (const std::string_view line :
@@ -246,7 +238,6 @@ NvidiaModule collect_nvidia_module(const Tree& tree) {
         if (line.starts_with("Model:")) models.push_back(printable(trim(line.substr(6))));
     return models;
   });
-  return module;
 }
 
 }  // namespace berth::doctor

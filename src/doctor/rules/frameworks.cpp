@@ -66,7 +66,7 @@ TorchWish wish_of(Examination& look, const SeenDriver& driver) {
   wish.python = look.facts.python.version.value_or("");
   wish.driver = driver.version;
   wish.driver_cuda = driver.cuda;
-  for (const SeenGpu& gpu : nvidia_gpus(look)) wish.capabilities.push_back(gpu.capability);
+  for (const SeenGpu& gpu : seen_gpus(look)) wish.capabilities.push_back(gpu.capability);
   wish.aarch64 = is_aarch64(look.facts);
   if (look.facts.python.torch) wish.keep = look.facts.python.torch->version;
   return wish;
@@ -107,7 +107,7 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
 void driver_too_old(Examination& look) {
   const auto uses = cuda_uses(look);
   const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
-  if ((uses.empty() && !in_image) || nvidia_gpus(look).empty()) return;
+  if ((uses.empty() && !in_image) || seen_gpus(look).empty()) return;
   const SeenDriver driver = nvidia_driver(look);
   const Compatibility& known = look.knowledge.compatibility();
   for (const CudaUse& use : uses) {
@@ -159,7 +159,7 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
   const std::string cuda = torch_cuda(look);
   if (cuda.empty() || !is_official_wheel(look)) return lacking;
   const Compatibility& known = look.knowledge.compatibility();
-  for (const SeenGpu& gpu : nvidia_gpus(look)) {
+  for (const SeenGpu& gpu : seen_gpus(look)) {
     if (gpu.capability.empty()) continue;
     const Kernels kernels = torch_kernels(known, look.facts.python.torch->version, cuda,
                                           is_aarch64(look.facts), gpu.capability);
@@ -228,7 +228,7 @@ void jax_dropped(Examination& look) {
     const auto plugin =
         look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
     if (!plugin || row.capability.empty()) continue;
-    for (const SeenGpu& gpu : nvidia_gpus(look)) {
+    for (const SeenGpu& gpu : seen_gpus(look)) {
       if (gpu.capability.empty() || !is_older(gpu.capability, row.capability)) continue;
       Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
                                          named(*plugin), row.capability, gpu.name, gpu.capability));
@@ -249,7 +249,7 @@ void arch_missing_old(Examination& look) {
 void wrong_backend(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return;
-  const bool nvidia = !nvidia_gpus(look).empty(), amd = has_rocm_gpu(look);
+  const bool nvidia = !seen_gpus(look).empty(), amd = has_rocm_gpu(look);
   if (nvidia == amd) return;
   const bool wrong = nvidia ? static_cast<bool>(torch->hip) : static_cast<bool>(torch->cuda);
   if (!wrong) return;

@@ -13,7 +13,7 @@ constexpr std::uint32_t kNvidia = 0x10de, kAmd = 0x1002;
 std::vector<SeenGpu> on_the_bus(Examination& look) {
   std::vector<SeenGpu> gpus;
   const Compatibility& known = look.knowledge.compatibility();
-  if (const auto* models = look.see(look.facts.nvidia_module.models))
+  if (const auto* models = look.see(look.facts.gpu_models))
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
@@ -31,7 +31,7 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
 
 }  // namespace
 
-std::vector<SeenGpu> nvidia_gpus(Examination& look) {
+std::vector<SeenGpu> seen_gpus(Examination& look) {
   const auto& answers = look.facts.driver.gpus;
   if (!answers || answers->empty()) return on_the_bus(look);
   std::vector<SeenGpu> gpus;
@@ -57,13 +57,13 @@ bool has_rocm_gpu(Examination& look) {
 SeenDriver nvidia_driver(Examination& look) {
   SeenDriver driver;
   const DriverAnswers& answers = look.facts.driver;
-  driver.version = answers.driver_version.value_or(look.facts.nvidia_module.version.value_or(""));
+  driver.version = answers.driver_version.value_or(look.facts.nvidia.module_version.value_or(""));
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
   if (driver.version.empty() && driver.cuda.empty()) {
     static_cast<void>(look.see(answers.driver_version));
-    static_cast<void>(look.see(look.facts.nvidia_module.version));
+    static_cast<void>(look.see(look.facts.nvidia.module_version));
   }
   return driver;
 }

@@ -16,7 +16,7 @@ struct SeenGpu {
 };
 
 /// Empty: there is none, or none could be seen (which is remembered).
-[[nodiscard]] std::vector<SeenGpu> nvidia_gpus(Examination& look);
+[[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
 /// An AMD GPU that ROCm's PyTorch serves; integrated ones are none.
 [[nodiscard]] bool has_rocm_gpu(Examination& look);
 

@@ -56,7 +56,7 @@ void torch_without_cuda(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
   if (torch == nullptr || is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
     return;
-  const auto gpus = nvidia_gpus(look);
+  const auto gpus = seen_gpus(look);
   if (!gpus.empty()) return cpu_finding(look, *torch, gpus);
   if (!has_rocm_gpu(look)) return;
   Finding& finding = look.found(
@@ -74,7 +74,7 @@ void torch_without_cuda_on_arm(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
   if (torch == nullptr || !is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
     return;
-  const auto gpus = nvidia_gpus(look);
+  const auto gpus = seen_gpus(look);
   if (gpus.empty()) return;
   cpu_finding(look, *torch, gpus);
   look.findings().back().evidence.push_back(
@@ -88,7 +88,7 @@ void conda_without_cuda(Examination& look) {
     // pip may have put another one over it.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
-    const auto gpus = nvidia_gpus(look);
+    const auto gpus = seen_gpus(look);
     if (gpus.empty()) return;
     Finding& finding =
         look.found(text("conda has installed the CPU build of {} {}, so it does not "
@@ -203,7 +203,7 @@ void jax_plugin(Examination& look) {
   const Distribution* jaxlib = look.see(jax);
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr || is_aarch64(look.facts))
     return;
-  const auto gpus = nvidia_gpus(look);
+  const auto gpus = seen_gpus(look);
   if (gpus.empty()) return;
   if (!is_gpu_jax(look)) {
     Finding& finding =
@@ -239,7 +239,7 @@ void jax_plugin(Examination& look) {
 void bitsandbytes_binary(Examination& look) {
   const auto* binaries = look.see(look.facts.python.bitsandbytes);
   const std::string cuda = torch_cuda(look);
-  if (binaries == nullptr || cuda.empty() || nvidia_gpus(look).empty() ||
+  if (binaries == nullptr || cuda.empty() || seen_gpus(look).empty() ||
       look.facts.process.variable("BNB_CUDA_VERSION"))
     return;
   const std::string wanted = "libbitsandbytes_cuda" + tag_of_cuda(cuda).substr(2);

@@ -238,7 +238,7 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
 }
 
 void library_too_old(Examination& look) {
-  if (nvidia_gpus(look).empty()) return;
+  if (seen_gpus(look).empty()) return;
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow))
     if (const TensorflowRelease* row = tensorflow_row(look, *one))
@@ -291,7 +291,7 @@ std::string xla_user(Examination& look) {
 
 void no_libdevice(Examination& look) {
   const auto* folders = look.see(look.facts.python.libdevice);
-  if (folders == nullptr || !folders->empty() || nvidia_gpus(look).empty()) return;
+  if (folders == nullptr || !folders->empty() || seen_gpus(look).empty()) return;
   const std::string who = xla_user(look);
   if (who.empty()) return;
   Finding& finding =
@@ -314,7 +314,7 @@ void tensorflow_libraries(Examination& look) {
   const auto package = look.facts.python.distribution("tensorflow");
   const Distribution* tensorflow = look.see(package);
   if (tensorflow == nullptr || is_aarch64(look.facts) ||
-      conda_package(look, "tensorflow") != nullptr || nvidia_gpus(look).empty())
+      conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
     return;
   const TensorflowRelease* row = tensorflow_row(look, *tensorflow);
   if (row == nullptr) return;
@@ -345,7 +345,7 @@ void cupy(Examination& look) {
     if (one.name == "cupy" || one.name.starts_with("cupy-cuda") ||
         one.name.starts_with("cupy-rocm"))
       if (found.empty() || found.front().name != one.name) found.push_back(one);
-  if (found.empty() || nvidia_gpus(look).empty()) return;
+  if (found.empty() || seen_gpus(look).empty()) return;
   const Distribution& one = found.front();
   if (found.size() > 1) {
     Finding& finding = look.found(
@@ -383,7 +383,7 @@ void cupy(Examination& look) {
 void onnx(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime-gpu");
   const Distribution* gpu = look.see(package);
-  if (gpu == nullptr || nvidia_gpus(look).empty()) return;
+  if (gpu == nullptr || seen_gpus(look).empty()) return;
   if (const auto cpu = look.facts.python.distribution("onnxruntime")) {
     Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
                                        cpu->version, gpu->version));
