@@ -1,5 +1,6 @@
 // `berth doctor`: collect facts, run the rules, show what they found.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/file.hpp"
 #include "base/spelling.hpp"
@@ -108,6 +109,34 @@ void list_rules(const Context& context) {
   context.out(json.finish());
 }
 
+Error no_python(const std::string& what) {
+  return {ErrorCode::kNotFound, "E0807", text("there is no Python at {}", printable(what)),
+          "berth help doctor"};
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
+}
+
+/// The interpreter that the options name; in a bundle a path of the recorded machine.
+Status choose_python(const Context& context, doctor::Sources& sources) {
+  const auto place = [&](const std::string& path) {
+    return context.arguments.value("--from") ? path : absolute(path);
+  };
+  if (const auto python = context.arguments.value("--python")) {
+    sources.python = place(*python);
+    if (!sources.tree.exists(sources.python)) return no_python(*python);
+  } else if (const auto venv = context.arguments.value("--venv")) {
+    if (!sources.tree.exists(place(*venv) + "/lib")) return no_python(*venv);
+    sources.python = place(*venv) + "/bin/python";
+  } else if (const auto name = context.arguments.value("--conda")) {
+    sources.python = doctor::conda_python(sources.tree, sources.process.environment, *name);
+    if (sources.python.empty()) return no_python(*name);
+  }
+  return Done{};
+}
+
 Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
   if (auto checked = inventory::Sources::check_environment(); !checked)
@@ -157,6 +186,8 @@ Result<int> run_doctor(const Context& context) {
   if (!only) return only.error();
   auto sources = sources_of(context);
   if (!sources) return sources.error();
+  if (const auto chosen_python = choose_python(context, *sources); !chosen_python)
+    return chosen_python.error();
   if (const auto folder = context.arguments.value("--record"))
     return record_bundle(context, *sources, *folder);
   const auto diagnosis = doctor::diagnose(doctor::collect(*sources), {}, *only);

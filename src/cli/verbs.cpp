@@ -129,6 +129,9 @@ constexpr auto kSimExamples = std::to_array<Example>({
 });
 
 constexpr auto kDoctorOptions = std::to_array<Option>({
+    {"--python", "PATH", "the Python that the program runs in (default: the active environment's)"},
+    {"--venv", "DIR", "the same by the folder of a virtual environment"},
+    {"--conda", "NAME", "the same by the name of a conda environment"},
     {"--static", nullptr, "read files only; ask no driver"},
     {"--pid", "PID", "a running process: its files, variables and rights"},
     {"--only", "ID,…", "only these rules", true},
@@ -140,6 +143,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
 });
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
+    {"berth doctor --venv ~/train", "the same for a Python environment, of which nothing is run"},
     {"berth doctor --static --json", "for a program, without asking a driver"},
     {"berth doctor --record ./bundle", "a bundle for a bug report"},
     {"berth doctor --from ./bundle", "the same for a recorded machine"},

@@ -54,6 +54,7 @@ void each_fact(Answers& answers, Visit&& visit) {
 
 template <typename Process, typename Visit>
 void each_fact_of_process(Process& process, Visit&& visit) {
+  visit("python", process.python);
   visit("cpus", process.cpus);
   visit("quota_cores", process.quota_cores);
   visit("memlock_limit_bytes", process.memlock_limit_bytes);

@@ -58,6 +58,7 @@ Sources this_machine(Depth depth) {
   sources.process = own_process();
   // The simulated machine has other cores than the one that we run on.
   if (seen.simulated) sources.process.cpus = Unreadable{"sched_getaffinity", ENODATA};
+  sources.python = default_python(sources.tree, sources.process.environment);
   return sources;
 }
 
@@ -97,6 +98,8 @@ Result<Sources> from_bundle(const std::string& folder) {
   sources.process.environment = part("environment", 1 << 20).map([](const std::string& text) {
     return environment_from(text);
   });
+  sources.python =
+      sources.process.python.value_or(default_python(sources.tree, sources.process.environment));
   return sources;
 }
 
@@ -106,7 +109,12 @@ Facts collect(const Sources& sources) {
   facts.nvidia = collect_nvidia(sources.tree, sources.process);
   facts.driver = sources.driver;
   facts.process = sources.process;
+  if (!sources.python.empty()) facts.process.python = sources.python;
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
+  facts.python =
+      collect_python(sources.tree, sources.process.environment,
+                     python_of_program(sources.tree, sources.process.environment, sources.python));
+  facts.gpu_models = collect_gpu_models(sources.tree);
   return facts;
 }
 

@@ -7,6 +7,7 @@
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/process.hpp"
+#include "doctor/facts/python.hpp"
 
 namespace berth::doctor {
 
@@ -16,6 +17,8 @@ struct Facts {
   DriverAnswers driver;
   ProcessFacts process;
   LibraryFacts libraries;
+  PythonFacts python;
+  Fact<std::vector<std::string>> gpu_models;
 };
 
 }  // namespace berth::doctor

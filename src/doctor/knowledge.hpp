@@ -4,6 +4,8 @@
 
 #include <span>
 
+#include "doctor/compatibility.hpp"
+
 namespace berth::doctor {
 
 /// A kind of fault that NVIDIA's driver reports by number (data/xid.toml). All texts are msgids.
@@ -20,6 +22,12 @@ struct Xid {
 
 struct Knowledge {
   std::span<const Xid> xids = known_xids();
+  /// nullptr: the one that is part of the program.
+  const Compatibility* other_compatibility = nullptr;
+
+  [[nodiscard]] const Compatibility& compatibility() const {
+    return other_compatibility == nullptr ? shipped_compatibility() : *other_compatibility;
+  }
 };
 
 }  // namespace berth::doctor

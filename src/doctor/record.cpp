@@ -215,7 +215,9 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& fol
   }
   if (sources.kernel_log) writer.document("kernel.log", redacted_log(*sources.kernel_log));
   writer.document("driver.json", driver_to_json(sources.driver));
-  writer.document("process.json", process_to_json(sources.process));
+  ProcessFacts process = sources.process;
+  if (!sources.python.empty()) process.python = sources.python;
+  writer.document("process.json", process_to_json(process));
   std::vector<std::string> told = redaction.report();
   for (const std::string& name : dropped)
     told.push_back(text("left out: the variable {}", printable(name)));

@@ -29,6 +29,7 @@ struct Identity {
 struct ProcessFacts {
   Fact<Identity> identity;
   Fact<Environment> environment;
+  Fact<std::string> python;                             // the interpreter that was asked about
   Fact<std::vector<int>> cpus;                          // it may run on
   Fact<double> quota_cores;                             // absent: none
   Fact<std::uint64_t> memlock_limit_bytes;              // absent: unlimited; so are the others

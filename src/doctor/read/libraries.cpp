@@ -56,9 +56,15 @@ std::string any_program(const Tree& tree) {
 LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
                                const std::string& program) {
   Loader loader(tree, environment.value_or({}));
-  const std::string start = program.empty() ? any_program(tree) : program;
+  std::string start = program;
   if (!start.empty()) loader.start(start);
+  if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
   LibraryFacts facts;
+  // Without a program there is no search to simulate: nothing was found out.
+  if (loader.objects().empty()) {
+    facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
+    return facts;
+  }
   facts.cuda = find(tree, loader, "libcuda.so.1");
   facts.nvml = find(tree, loader, "libnvidia-ml.so.1");
   return facts;

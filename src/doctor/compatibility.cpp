@@ -1,0 +1,95 @@
+#include "doctor/compatibility.hpp"
+
+#include <algorithm>
+
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+
+std::string Compatibility::cuda_of_driver(std::string_view driver) const {
+  std::string best;
+  for (const ToolkitDriver& row : toolkit_drivers)
+    if (!is_older(driver, row.driver) && (best.empty() || is_older(best, beginning(row.cuda))))
+      best = beginning(row.cuda);
+  return best;
+}
+
+std::string Compatibility::driver_for(std::string_view cuda) const {
+  const Version wanted = version_of(cuda);
+  if (wanted.empty()) return "";
+  for (const MajorDriver& row : major_drivers)
+    if (row.major == wanted[0]) return row.driver;
+  for (const ToolkitDriver& row : toolkit_drivers)
+    if (beginning(row.cuda) == beginning(cuda)) return row.driver;
+  return "";
+}
+
+std::string Compatibility::capability_of(std::string_view gpu_name) const {
+  if (gpu_name.starts_with("NVIDIA ")) gpu_name.remove_prefix(7);
+  const GpuFamily* best = nullptr;
+  for (const GpuFamily& row : families)
+    if (gpu_name.starts_with(row.begins) &&
+        (best == nullptr || row.begins.size() > best->begins.size()))
+      best = &row;
+  return best == nullptr ? "" : best->capability;
+}
+
+const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) const {
+  for (const ArchToolkits& row : archs)
+    if (row.capability == capability) return &row;
+  return nullptr;
+}
+
+bool sass_serves(const std::vector<std::string>& arch, std::string_view capability) {
+  const Version wanted = version_of(capability);
+  return std::any_of(arch.begin(), arch.end(), [&](const std::string& one) {
+    const Version has = version_of(one);
+    return !has.empty() && !wanted.empty() && has[0] == wanted[0] && compare(has, wanted) <= 0;
+  });
+}
+
+namespace {
+
+Kernels kernels_of(const TorchArch& row, std::string_view capability) {
+  if (sass_serves(row.arch, capability)) return Kernels::kHas;
+  const bool by_ptx = !row.ptx.empty() && !is_older(capability, row.ptx);
+  return by_ptx ? Kernels::kByPtx : Kernels::kLacks;
+}
+
+bool is_before(std::string_view versions, std::string_view version) {
+  const std::size_t dash = versions.find('-');
+  const std::string_view last =
+      dash == std::string_view::npos ? versions : versions.substr(dash + 1);
+  return is_older(last, beginning(version));
+}
+
+/// No toolkit of that age could have compiled for it, or none so new can any more.
+Kernels by_toolkit(const Compatibility& known, std::string_view cuda, std::string_view capability) {
+  const ArchToolkits* bounds = known.toolkits_of(capability);
+  if (bounds == nullptr) return Kernels::kUnknown;
+  const bool too_old = !bounds->first.empty() && is_older(cuda, bounds->first);
+  const bool too_new = !bounds->last.empty() && is_older(bounds->last, beginning(cuda));
+  return too_old || too_new ? Kernels::kLacks : Kernels::kUnknown;
+}
+
+}  // namespace
+
+Kernels torch_kernels(const Compatibility& known, std::string_view version, std::string_view cuda,
+                      bool aarch64, std::string_view capability) {
+  // A release without a row is between two that have one; where both say the same, so does it.
+  std::optional<Kernels> before, after;
+  std::string before_row;
+  for (const TorchArch& row : known.torch_archs) {
+    if (row.aarch64 != aarch64 || row.cuda != beginning(cuda)) continue;
+    if (in_range(version, row.versions)) return kernels_of(row, capability);
+    if (!is_before(row.versions, version)) {
+      after = kernels_of(row, capability);  // rows stand newest first
+    } else if (!before) {
+      before = kernels_of(row, capability);
+    }
+  }
+  if (before && after && *before == *after) return *before;
+  return by_toolkit(known, cuda, capability);
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,99 @@
+// What runs with what: driver, CUDA, wheels, compute capabilities, as data/compat.toml and
+// data/gpu_families.toml say. A new release is a row there. What has no row is not known, and
+// nothing is concluded from it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace berth::doctor {
+
+/// The driver that came with a toolkit.
+struct ToolkitDriver {
+  std::string cuda, driver;
+};
+/// The lowest driver that runs any toolkit of this major version.
+struct MajorDriver {
+  int major = 0;
+  std::string driver;
+};
+/// Toolkits that can compile for a compute capability; "" no bound is known.
+struct ArchToolkits {
+  std::string capability, name, first, last;
+};
+struct TorchRelease {
+  std::string version, python;
+  std::vector<std::string> cuda;  // with builds, the experimental ones last
+  std::string rocm;
+};
+/// What the official Linux wheels hold: SASS for `arch`, and PTX for `ptx` where it is not "".
+struct TorchArch {
+  std::string versions, cuda;
+  bool aarch64 = false;
+  std::vector<std::string> arch;
+  std::string ptx;
+};
+struct TensorflowRelease {
+  std::string version, python, cuda, cudnn;
+};
+/// One of JAX's two CUDA plugins.
+struct JaxPlugin {
+  int cuda_major = 0;
+  std::string cuda, cudnn, driver, capability;  // the lowest ones; "" no bound is known
+};
+struct OnnxRelease {
+  std::string version, cuda, cudnn;
+};
+struct KnownBad {
+  std::string package, version, what, use, source;
+};
+struct GpuFamily {
+  std::string begins, capability;
+};
+
+struct Compatibility {
+  std::vector<ToolkitDriver> toolkit_drivers;
+  std::vector<MajorDriver> major_drivers;
+  std::vector<ArchToolkits> archs;
+  std::vector<TorchRelease> torch;
+  std::vector<TorchArch> torch_archs;
+  std::vector<TensorflowRelease> tensorflow;
+  std::vector<JaxPlugin> jax;
+  std::vector<OnnxRelease> onnx;
+  std::vector<KnownBad> known_bad;
+  std::vector<GpuFamily> families;
+  std::vector<std::string> rocm_devices;  // PCI ids, "744c"
+  /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.
+  struct Cudnn {
+    int major = 0;
+    std::vector<std::string> libraries, newer;
+  };
+  std::vector<Cudnn> cudnn;
+
+  /// The newest CUDA that a driver was made for; "" older than any row.
+  [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
+  /// The lowest driver that runs programs made with this CUDA; "" not known. From CUDA 11 on any
+  /// of the same major will do.
+  [[nodiscard]] std::string driver_for(std::string_view cuda) const;
+  /// By a GPU's name, with or without "NVIDIA "; "" not known.
+  [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
+  [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
+};
+
+enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
+
+/// SASS for X.y runs on X.z with z ≥ y, never across majors; PTX is compiled for what is newer.
+[[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
+/// Whether the official wheel of this torch has kernels for a GPU.
+[[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,
+                                    std::string_view cuda, bool aarch64,
+                                    std::string_view capability);
+
+/// The one that is part of the program.
+[[nodiscard]] const Compatibility& shipped_compatibility();
+/// {"compat": …, "gpu_families": …}; what is not in it, or of another type, is left out.
+[[nodiscard]] Compatibility compatibility_from(std::string_view json);
+
+}  // namespace berth::doctor

@@ -1,0 +1,127 @@
+// The typed tables out of the JSON that scripts/toml_to_json.py makes of data/*.toml at build time.
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "doctor/compatibility.hpp"
+#include "doctor/version.hpp"
+
+// The document is berth_embed()'s.
+// NOLINTBEGIN(readability-identifier-naming)
+extern "C" {
+extern const unsigned char berth_compatibility[];
+extern const unsigned char berth_compatibility_end[];
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace berth::doctor {
+namespace {
+
+using nlohmann::json;
+
+std::string word(const json& row, const char* key) {
+  const auto found = row.is_object() ? row.find(key) : row.end();
+  return row.is_object() && found != row.end() && found->is_string() ? found->get<std::string>()
+                                                                     : "";
+}
+
+int number(const json& row, const char* key) {
+  const auto found = row.is_object() ? row.find(key) : row.end();
+  return row.is_object() && found != row.end() && found->is_number_integer() ? found->get<int>()
+                                                                             : 0;
+}
+
+std::vector<std::string> words(const json& row, const char* key) {
+  std::vector<std::string> out;
+  if (!row.is_object() || !row.contains(key) || !row[key].is_array()) return out;
+  for (const json& one : row[key])
+    if (one.is_string()) out.push_back(one.get<std::string>());
+  return out;
+}
+
+/// What stands at "a/b/c", or nothing that any row could be read of.
+const json& at(const json& document, std::string_view path) {
+  static const json nothing;
+  const json* here = &document;
+  for (const std::string_view part : split(path, '/')) {
+    const auto found = here->is_object() ? here->find(std::string(part)) : here->end();
+    if (!here->is_object() || found == here->end()) return nothing;
+    here = &*found;
+  }
+  return *here;
+}
+
+void read_toolkits(const json& document, Compatibility& known) {
+  for (const char* table : {"compat/cuda_driver/rows", "compat/cuda_driver/newer/rows",
+                            "compat/cuda_driver/older/rows"})
+    for (const json& row : at(document, table))
+      known.toolkit_drivers.push_back({word(row, "cuda"), word(row, "linux")});
+  for (const json& row : at(document, "compat/cuda_minor_compat/rows"))
+    known.major_drivers.push_back({number(row, "major"), word(row, "linux_min")});
+  for (const json& row : at(document, "compat/arch/rows"))
+    known.archs.push_back(
+        {word(row, "cc"), word(row, "name"), word(row, "toolkit_min"), word(row, "toolkit_max")});
+  for (const json& row : at(document, "compat/cudnn/soname"))
+    known.cudnn.push_back({number(row, "major"), words(row, "libs"), words(row, "newer")});
+}
+
+void read_torch(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "compat/pytorch/rows")) {
+    TorchRelease release{word(row, "v"), word(row, "python"), words(row, "cuda"),
+                         word(row, "rocm")};
+    for (std::string& more : words(row, "experimental")) release.cuda.push_back(std::move(more));
+    known.torch.push_back(std::move(release));
+  }
+  for (const char* table : {"compat/pytorch_arch/rows", "compat/pytorch_arch/aarch64"})
+    for (const json& row : at(document, table))
+      known.torch_archs.push_back({word(row, "v"), word(row, "cu"),
+                                   std::string_view(table).ends_with("aarch64"), words(row, "arch"),
+                                   word(row, "ptx")});
+}
+
+JaxPlugin jax_plugin(const json& row, int cuda_major) {
+  const auto bound = [&](const char* key) {
+    const std::string text = word(row, key);
+    const std::size_t digit = text.find_first_of("0123456789");
+    return digit == std::string::npos ? std::string() : beginning(text.substr(digit));
+  };
+  return {cuda_major, bound("needs"), bound("cudnn"),
+          number(row, "driver_min") == 0 ? "" : std::to_string(number(row, "driver_min")),
+          word(row, "cc_min")};
+}
+
+void read_others(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "compat/tensorflow/rows"))
+    known.tensorflow.push_back(
+        {word(row, "v"), word(row, "python"), word(row, "cuda"), word(row, "cudnn")});
+  for (const int major : {12, 13})
+    if (const json& row = at(document, "compat/jax/cuda" + std::to_string(major)); row.is_object())
+      known.jax.push_back(jax_plugin(row, major));
+  for (const json& row : at(document, "compat/onnxruntime/rows"))
+    known.onnx.push_back({word(row, "v"), word(row, "cuda"), word(row, "cudnn")});
+  for (const json& row : at(document, "compat/known_bad/rows"))
+    known.known_bad.push_back({word(row, "package"), word(row, "version"), word(row, "what"),
+                               word(row, "use"), word(row, "source")});
+  for (const json& row : at(document, "gpu_families/families/rows"))
+    known.families.push_back({word(row, "begins"), word(row, "cc")});
+  known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
+}
+
+}  // namespace
+
+Compatibility compatibility_from(std::string_view text) {
+  const json document = json::parse(text, nullptr, false);
+  Compatibility known;
+  read_toolkits(document, known);
+  read_torch(document, known);
+  read_others(document, known);
+  return known;
+}
+
+const Compatibility& shipped_compatibility() {
+  static const Compatibility known =
+      compatibility_from({reinterpret_cast<const char*>(berth_compatibility),
+                          static_cast<std::size_t>(berth_compatibility_end - berth_compatibility)});
+  return known;
+}
+
+}  // namespace berth::doctor

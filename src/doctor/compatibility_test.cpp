@@ -1,0 +1,85 @@
+#include "doctor/compatibility.hpp"
+
+#include <doctest/doctest.h>
+
+#include "doctor/recipe.hpp"
+#include "doctor/version.hpp"
+
+using namespace berth::doctor;
+
+TEST_CASE("versions compare by their numbers, and ranges count by their own parts") {
+  CHECK(is_older("12.8", "12.10"));
+  CHECK(is_older("12.8", "12.8u1"));
+  CHECK_FALSE(is_older("2.7.0.dev20250310+cu124", "2.7"));
+  CHECK(in_range("2.14.1+cu130", "2.12-2.14"));
+  CHECK_FALSE(in_range("2.15.0", "2.12-2.14"));
+  CHECK(in_range("3.12", "3.10-3.14 (3.15 exp)"));
+  CHECK_FALSE(in_range("", "2.1"));
+  CHECK(cuda_of_tag("cu118") == "11.8");
+  CHECK(cuda_of_tag("cu92") == "9.2");
+  CHECK(cuda_of_tag("cpu").empty());
+  CHECK(tag_of_cuda("12.6") == "cu126");
+}
+
+TEST_CASE("a driver serves every CUDA of its major, and before CUDA 11 only its own") {
+  const Compatibility& known = shipped_compatibility();
+  CHECK(known.cuda_of_driver("470.86") == "11.4");
+  CHECK(known.cuda_of_driver("384.130") == "9.0");
+  CHECK(known.cuda_of_driver("300.1").empty());
+  CHECK(known.driver_for("12.8") == "525.60.13");
+  CHECK(known.driver_for("10.2") == "440.33");
+  CHECK(known.driver_for("99.0").empty());
+}
+
+TEST_CASE("machine code serves later chips of its major only, and PTX what is newer") {
+  const Compatibility& known = shipped_compatibility();
+  const auto kernels = [&](const char* torch, const char* cuda, const char* capability) {
+    return torch_kernels(known, torch, cuda, false, capability);
+  };
+  CHECK(kernels("2.8.0+cu128", "12.8", "6.1") == Kernels::kLacks);
+  CHECK(kernels("2.8.0+cu126", "12.6", "6.1") == Kernels::kHas);
+  CHECK(kernels("2.13.0", "13.0", "8.9") == Kernels::kHas);
+  CHECK(kernels("2.13.0", "13.0", "12.1") == Kernels::kHas);
+  CHECK(kernels("2.0.1+cu118", "11.8", "12.0") == Kernels::kLacks);
+  // No row: what no toolkit of that age can compile for is lacking, the rest is not known.
+  CHECK(kernels("2.7.0.dev20250310+cu124", "12.4", "12.0") == Kernels::kLacks);
+  CHECK(kernels("3.0", "14.0", "12.0") == Kernels::kUnknown);
+  // 2.10 stands between rows that say the same.
+  CHECK(kernels("2.10.0", "12.6", "6.1") == Kernels::kHas);
+}
+
+TEST_CASE("a GPU is known by the longest beginning of its name") {
+  const Compatibility& known = shipped_compatibility();
+  CHECK(known.capability_of("NVIDIA A100-SXM4-40GB") == "8.0");
+  CHECK(known.capability_of("NVIDIA A10") == "8.6");
+  CHECK(known.capability_of("GeForce GTX 1050 Ti") == "6.1");
+  CHECK(known.capability_of("something new").empty());
+}
+
+TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") {
+  const Compatibility& known = shipped_compatibility();
+  const auto old_driver = torch_for(known, {"3.11", "470.86", "11.4", {"8.6"}, false, ""});
+  REQUIRE(old_driver);
+  CHECK(old_driver->cuda == "11.8");
+  const auto pascal =
+      torch_for(known, {"3.11", "550.54.14", "12.4", {"6.1"}, false, "2.8.0+cu128"});
+  REQUIRE(pascal);
+  CHECK(pascal->release == "2.8");
+  CHECK(pascal->cuda == "12.6");
+  const auto blackwell = torch_for(known, {"3.12", "575.51.03", "12.9", {"12.0"}, false, ""});
+  REQUIRE(blackwell);
+  CHECK(blackwell->cuda == "12.8");
+  CHECK_FALSE(torch_for(known, {"2.7", "", "", {}, false, ""}));
+}
+
+TEST_CASE("a new release is a row of data and no code") {
+  const Compatibility known = compatibility_from(
+      R"({"compat":{"cuda_minor_compat":{"rows":[{"major":15,"linux_min":"700.1"}]},
+          "pytorch":{"rows":[{"v":"4.0","python":"3.20-3.22","cuda":["15.1"]}]},
+          "pytorch_arch":{"rows":[{"v":"4.0","cu":"15.1","arch":["14.0"]}]}}})");
+  const auto recipe = torch_for(known, {"3.21", "701.0", "", {"14.2"}, false, ""});
+  REQUIRE(recipe);
+  CHECK(recipe->cuda == "15.1");
+  CHECK(compatibility_from("[1,").torch.empty());
+  CHECK(compatibility_from(R"({"compat":{"pytorch":{"rows":[3,{"v":[]}]}}})").torch.size() == 2);
+}

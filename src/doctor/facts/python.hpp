@@ -1,0 +1,90 @@
+// The Python that a program would run in, read from outside: nothing of it is imported or executed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/fact.hpp"
+#include "doctor/facts/process.hpp"
+#include "doctor/tree.hpp"
+
+namespace berth::doctor {
+
+/// Why a folder is in sys.path.
+enum class PathOrigin : unsigned char {
+  kOwn,   // the interpreter's or the environment's site-packages
+  kUser,  // ~/.local
+  kPythonPath,
+  kPth,
+};
+struct PathEntry {
+  std::string folder;
+  PathOrigin origin = PathOrigin::kOwn;
+};
+
+/// What pip calls a distribution: a dist-info or egg-info.
+struct Distribution {
+  std::string name;                // as PEP 503 compares: lower case, "-"
+  std::string version;             // "2.4.0+cu121"
+  std::string path;                // of its dist-info
+  std::size_t entry = 0;           // in PythonFacts::path
+  std::vector<std::string> needs;  // Requires-Dist; read of a few alone
+  std::string url;                 // where it was installed from, where that is known and matters
+};
+
+struct CondaPackage {
+  std::string name, version, build, path;
+};
+
+/// torch/version.py, of the torch that `import torch` would find.
+struct TorchBuild {
+  std::string path;  // of version.py
+  std::size_t entry = 0;
+  std::string version;
+  Fact<std::string> cuda, hip, xpu;  // absent: built without
+};
+
+/// One of NVIDIA's (or a framework's) libraries.
+struct CudaLibrary {
+  std::string name;     // "libcudnn.so.9"
+  std::string folder;   //
+  std::string version;  // behind ".so." where the link ends: "9.22.0"; "" not told
+  enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
+};
+
+struct PythonFacts {
+  Fact<std::string> interpreter;  // its path; absent: there is no Python
+  Fact<std::string> version;      // "3.11"
+  std::string prefix;             // the folder of the environment or installation
+  bool is_venv = false, is_conda = false, has_uv = false;
+  bool is_externally_managed = false;             // a distribution's: pip would refuse
+  Fact<std::string> machine;                      // "x86_64", "aarch64"
+  Fact<std::vector<PathEntry>> path;              // sys.path without the standard library
+  Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
+  Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
+  Fact<TorchBuild> torch;
+  Fact<std::vector<CudaLibrary>> libraries;     // where wheels, conda and the loader have them
+  Fact<std::vector<std::string>> libdevice;     // folders of a toolkit with libdevice.10.bc
+  Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
+
+  /// The first of that name in sys.path, which import takes.
+  [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
+};
+
+/// The interpreter that `berth doctor` means without options: VIRTUAL_ENV, CONDA_PREFIX, python3 on
+/// PATH; "" none.
+[[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
+/// `program` where it is a Python (of the active environment, if that runs it too); "" it is
+/// another.
+[[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
+                                            const std::string& program);
+/// Of a conda environment by its name or folder; "" none.
+[[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
+                                       const std::string& name);
+[[nodiscard]] PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
+                                         const std::string& interpreter);
+/// What NVIDIA's kernel module calls its GPUs: "NVIDIA GeForce RTX 3090".
+[[nodiscard]] Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree);
+
+}  // namespace berth::doctor

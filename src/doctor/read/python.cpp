@@ -1,0 +1,243 @@
+// Where a Python would look: its prefix, its version, its sys.path. As site.py does it, from files.
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "doctor/read/python_packages.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string parent(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string variable(const Fact<Environment>& environment, const char* name) {
+  if (!environment) return "";
+  const auto found = environment->find(name);
+  return found == environment->end() ? "" : found->second;
+}
+
+/// pyenv puts a shell script in the interpreter's place.
+std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
+                        const std::string& path) {
+  if (parent(path).ends_with("/shims")) {
+    const std::string root = parent(parent(path));
+    std::string version = variable(environment, "PYENV_VERSION");
+    if (version.empty()) version = tree.line(root + "/version").value_or("");
+    const std::string real = root + "/versions/" + version + "/bin/python3";
+    if (!version.empty() && tree.exists(real)) return real;
+  }
+  return path;
+}
+
+/// The newest "3.11" that has a folder in PREFIX/lib.
+std::string library_version(const Tree& tree, const std::string& prefix) {
+  std::string best;
+  for (const std::string& name : tree.list(prefix + "/lib").value_or({})) {
+    if (!name.starts_with("python3.")) continue;
+    const std::string version = beginning(std::string_view(name).substr(6));
+    if (best.empty() || is_older(best, version)) best = version;
+  }
+  return best;
+}
+
+struct Place {
+  std::string prefix, base_prefix, version;
+  bool own_packages_only = false;
+};
+
+std::string version_in(const std::string& path) {
+  const std::size_t at = path.rfind("/python3.");
+  return at == std::string::npos ? "" : beginning(std::string_view(path).substr(at + 7));
+}
+
+Place place_of(const Tree& tree, const std::string& interpreter, PythonFacts& facts) {
+  Place place;
+  place.prefix = place.base_prefix = parent(parent(interpreter));
+  const std::string real = tree.resolve(interpreter).value_or(interpreter);
+  place.version = version_in(real);
+  if (const auto text = tree.read(place.prefix + "/pyvenv.cfg")) {
+    const VenvConfig config = parse_venv_config(*text);
+    facts.is_venv = true;
+    facts.has_uv = config.by_uv;
+    place.own_packages_only = !config.system_packages;
+    if (!config.home.empty()) place.base_prefix = parent(config.home);
+    if (!config.version.empty()) place.version = beginning(config.version);
+  } else if (library_version(tree, place.prefix).empty() || place.prefix == "/") {
+    place.prefix = place.base_prefix = parent(parent(real));
+  }
+  if (place.version.empty()) place.version = library_version(tree, place.prefix);
+  if (place.version.empty() && place.prefix == "/usr")
+    place.version = library_version(tree, "/usr/local");
+  return place;
+}
+
+class PathBuilder {
+ public:
+  PathBuilder(const Tree& tree, std::vector<PathEntry>& path) : tree_(tree), path_(path) {}
+
+  void add(const std::string& folder, PathOrigin origin) {
+    if (folder.empty() || path_.size() >= 200) return;
+    const Fact<Node> node = tree_.node(folder);
+    // Python leaves out what it may not see; of its own folders we say that we could not look.
+    if (node.is_absent() || (!node && origin != PathOrigin::kOwn)) return;
+    // A venv's lib64 is its lib.
+    const std::string real = tree_.resolve(folder).value_or(folder);
+    if (std::find(seen_.begin(), seen_.end(), real) != seen_.end()) return;
+    seen_.push_back(real);
+    path_.push_back({folder, origin});
+  }
+
+  /// A site folder, and what its .pth files add.
+  void add_site(const std::string& folder, PathOrigin origin) {
+    add(folder, origin);
+    std::size_t files = 0;
+    for (const std::string& name : tree_.list(folder).value_or({})) {
+      if (!name.ends_with(".pth") || ++files > 200) continue;
+      for (const std::string& more : parse_pth(tree_.read(folder + "/" + name).value_or("")))
+        add(more.front() == '/' ? more : folder + "/" + more, PathOrigin::kPth);
+    }
+  }
+
+  void add_prefix(const std::string& prefix, const std::string& version) {
+    const std::string python = "/lib/python" + version;
+    if (prefix == "/usr") {  // Debian's arrangement
+      add_site("/usr/local" + python + "/dist-packages", PathOrigin::kOwn);
+      add_site("/usr/lib/python3/dist-packages", PathOrigin::kOwn);
+      add_site("/usr" + python + "/dist-packages", PathOrigin::kOwn);
+    }
+    add_site(prefix + python + "/site-packages", PathOrigin::kOwn);
+    add_site(prefix + "/lib64/python" + version + "/site-packages", PathOrigin::kOwn);
+    if (prefix == "/usr")
+      add_site("/usr/local/lib64/python" + version + "/site-packages", PathOrigin::kOwn);
+    if (prefix == "/usr/local") add_site(prefix + python + "/dist-packages", PathOrigin::kOwn);
+  }
+
+ private:
+  const Tree& tree_;
+  std::vector<PathEntry>& path_;
+  std::vector<std::string> seen_;
+};
+
+std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& environment,
+                                   const Place& place, bool is_venv) {
+  std::vector<PathEntry> path;
+  PathBuilder builder(tree, path);
+  for (const std::string_view folder : split(variable(environment, "PYTHONPATH"), ':'))
+    builder.add(std::string(folder), PathOrigin::kPythonPath);
+  if (is_venv) builder.add_prefix(place.prefix, place.version);
+  if (is_venv && place.own_packages_only) return path;
+  std::string user = variable(environment, "PYTHONUSERBASE");
+  if (const std::string home = variable(environment, "HOME"); user.empty() && !home.empty())
+    user = home + "/.local";
+  if (variable(environment, "PYTHONNOUSERSITE").empty() && !user.empty())
+    builder.add_site(user + "/lib/python" + place.version + "/site-packages", PathOrigin::kUser);
+  builder.add_prefix(place.base_prefix, place.version);
+  return path;
+}
+
+/// The machine that programs here are made for, by the loader that stands in the tree.
+Fact<std::string> machine_of(const Tree& tree) {
+  for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
+    if (tree.exists(path)) return std::string("x86_64");
+  for (const char* path : {"/lib/ld-linux-aarch64.so.1", "/usr/lib/aarch64-linux-gnu"})
+    if (tree.exists(path)) return std::string("aarch64");
+  const std::string cpu = tree.read("/proc/cpuinfo").value_or("");
+  if (cpu.find("vendor_id") != std::string::npos) return std::string("x86_64");
+  if (cpu.find("CPU implementer") != std::string::npos) return std::string("aarch64");
+  return Unreadable{"/proc/cpuinfo", ENOENT};
+}
+
+}  // namespace
+
+std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string prefix = variable(environment, name); !prefix.empty())
+      for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
+        if (tree.exists(prefix + program)) return prefix + "/bin/python";
+  std::string path = variable(environment, "PATH");
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string_view folder : split(path, ':'))
+    if (const std::string python = std::string(folder) + "/python3";
+        folder.starts_with('/') && tree.exists(python))
+      return behind_shim(tree, environment, python);
+  // A recorded machine may have packages and not the interpreter, of which nothing is read anyway.
+  for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
+    if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
+  return "";
+}
+
+std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
+                              const std::string& program) {
+  if (program.find("python", program.rfind('/') + 1) == std::string::npos) return "";
+  // /proc/PID/exe names the program behind a virtual environment's link to it.
+  const std::string venv = variable(environment, "VIRTUAL_ENV") + "/bin/python";
+  const auto real = tree.resolve(venv);
+  return real && *real == tree.resolve(program).value_or(program) ? venv : program;
+}
+
+std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
+                         const std::string& name) {
+  std::vector<std::string> prefixes;
+  if (name.find('/') != std::string::npos) prefixes.push_back(name);
+  const std::string home = variable(environment, "HOME");
+  std::vector<std::string> roots{variable(environment, "MAMBA_ROOT_PREFIX")};
+  if (const std::string conda = variable(environment, "CONDA_EXE"); !conda.empty())
+    roots.push_back(parent(parent(conda)));
+  for (const char* root :
+       {"/miniconda3", "/anaconda3", "/miniforge3", "/mambaforge", "/micromamba"})
+    roots.push_back(home + root);
+  roots.emplace_back("/opt/conda");
+  for (const std::string& root : roots)
+    if (!root.empty()) prefixes.push_back(name == "base" ? root : root + "/envs/" + name);
+  for (const std::string_view line :
+       split(tree.read(home + "/.conda/environments.txt").value_or(""), '\n'))
+    if (trim(line).ends_with("/" + name)) prefixes.emplace_back(trim(line));
+  for (const std::string& prefix : prefixes)
+    if (tree.exists(prefix + "/conda-meta")) return prefix + "/bin/python";
+  return "";
+}
+
+PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
+                           const std::string& interpreter) {
+  PythonFacts facts;
+  if (interpreter.empty()) return facts;
+  facts.interpreter = behind_shim(tree, environment, interpreter);
+  const Place place = place_of(tree, *facts.interpreter, facts);
+  facts.prefix = place.prefix;
+  facts.machine = machine_of(tree);
+  facts.is_conda = tree.exists(place.prefix + "/conda-meta");
+  if (place.version.empty()) {
+    const Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
+    facts.version = why;
+    facts.path = why;
+    facts.distributions = why;
+    facts.torch = why;
+    return facts;
+  }
+  facts.version = place.version;
+  facts.is_externally_managed =
+      !facts.is_venv &&
+      (tree.exists(place.base_prefix + "/lib/python" + place.version + "/EXTERNALLY-MANAGED"));
+  facts.path = search_path(tree, environment, place, facts.is_venv);
+  read_packages(tree, environment, facts);
+  return facts;
+}
+
+Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree) {
+  const std::string folder = "/proc/driver/nvidia/gpus";
+  return tree.list(folder).map([&](const std::vector<std::string>& gpus) {
+    std::vector<std::string> models;
+    for (const std::string& gpu : gpus)
+      for (const std::string_view line :
+           split(tree.read(folder + "/" + gpu + "/information").value_or(""), '\n'))
+        if (line.starts_with("Model:")) models.push_back(printable(trim(line.substr(6))));
+    return models;
+  });
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,159 @@
+#include "doctor/read/python_packages.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::size_t kMostDistributions = 20'000;
+
+/// Whose requirements some rule compares.
+bool is_pinned(std::string_view name) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"torch", "torchvision", "torchaudio", "xformers", "jax", "jaxlib"});
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// The file name of the wheel says for which torch it was built, where its version does not.
+bool is_built_for_torch(std::string_view name) {
+  return name == "flash-attn" || name == "causal-conv1d" || name == "mamba-ssm";
+}
+
+std::string install_url(const Tree& tree, const std::string& folder) {
+  const auto document =
+      nlohmann::json::parse(tree.read(folder + "/direct_url.json").value_or("{}"), nullptr, false);
+  if (!document.is_object() || !document.contains("url") || !document["url"].is_string()) return "";
+  return printable(document["url"].get<std::string>());
+}
+
+void read_details(const Tree& tree, Distribution& one) {
+  if (is_built_for_torch(one.name)) one.url = install_url(tree, one.path);
+  if (!is_pinned(one.name) && !one.version.empty()) return;
+  const bool is_folder = tree.node(one.path).value_or({}).type == NodeType::kFolder;
+  const std::string file =
+      !is_folder ? one.path
+                 : one.path + (one.path.ends_with(".egg-info") ? "/PKG-INFO" : "/METADATA");
+  Metadata metadata = parse_metadata(tree.read(file, 1 << 18).value_or(""));
+  one.needs = std::move(metadata.needs);
+  if (!metadata.version.empty()) one.version = metadata.version;
+}
+
+Fact<std::vector<Distribution>> read_distributions(const Tree& tree,
+                                                   const std::vector<PathEntry>& path) {
+  std::vector<Distribution> found;
+  for (std::size_t entry = 0; entry < path.size(); ++entry) {
+    const auto names = tree.list(path[entry].folder);
+    if (names.is_unreadable()) return names.why();
+    for (const std::string& file : names.value_or({})) {
+      auto [name, version] = parse_info_name(file);
+      if (name.empty() || found.size() >= kMostDistributions) continue;
+      Distribution one;
+      one.name = std::move(name);
+      one.version = std::move(version);
+      one.path = path[entry].folder + "/" + file;
+      one.entry = entry;
+      read_details(tree, one);
+      found.push_back(std::move(one));
+    }
+  }
+  return found;
+}
+
+Fact<std::vector<CondaPackage>> read_conda(const Tree& tree, const std::string& prefix) {
+  const std::string folder = prefix + "/conda-meta";
+  return tree.list(folder).map([&](const std::vector<std::string>& names) {
+    std::vector<CondaPackage> found;
+    for (const std::string& file : names) {  // NAME-VERSION-BUILD.json
+      if (!file.ends_with(".json")) continue;
+      const std::string stem = file.substr(0, file.size() - 5);
+      const std::size_t build = stem.rfind('-');
+      const std::size_t version =
+          build == std::string::npos || build == 0 ? build : stem.rfind('-', build - 1);
+      if (version == std::string::npos || version == 0) continue;
+      found.push_back({normal_name(stem.substr(0, version)),
+                       printable(stem.substr(version + 1, build - version - 1)),
+                       printable(stem.substr(build + 1)), folder + "/" + file});
+    }
+    return found;
+  });
+}
+
+/// Without version.py: what the distribution's own version says.
+Fact<TorchBuild> torch_by_name(const Distribution& torch) {
+  TorchBuild build;
+  build.path = torch.path;
+  build.entry = torch.entry;
+  build.version = torch.version;
+  const std::string tag(local_part(torch.version));
+  const Unreadable unknown{torch.path, ENOENT};
+  build.cuda = build.hip = build.xpu = unknown;
+  if (tag == "cpu" || tag == "xpu" || tag.starts_with("rocm") || tag.starts_with("cu")) {
+    build.cuda = build.hip = build.xpu = Fact<std::string>();
+    if (const std::string cuda = cuda_of_tag(tag); !cuda.empty()) build.cuda = cuda;
+    if (tag.starts_with("rocm")) build.hip = tag.substr(4);
+    if (tag == "xpu") build.xpu = tag;
+    return build;
+  }
+  // PyPI's wheels have no tag, and since 2.0 name the CUDA libraries that they need.
+  if (torch.needs.empty() || is_older(torch.version, "2.0")) return build;
+  build.cuda = build.hip = build.xpu = Fact<std::string>();
+  for (const std::string& row : torch.needs)
+    if (const Requirement need = parse_requirement(row);
+        need.name.starts_with("nvidia-cuda-runtime"))
+      build.cuda = beginning(need.exact);
+  return build;
+}
+
+Fact<TorchBuild> read_torch(const Tree& tree, const PythonFacts& facts) {
+  for (std::size_t entry = 0; entry < facts.path->size(); ++entry) {
+    const std::string file = (*facts.path)[entry].folder + "/torch/version.py";
+    const auto text = tree.read(file);
+    if (text.is_unreadable()) return text.why();
+    if (!text) continue;
+    TorchBuild build = parse_torch_version(*text);
+    build.path = file;
+    build.entry = entry;
+    return build;
+  }
+  const auto torch = facts.distribution("torch");
+  if (torch.is_unreadable()) return torch.why();
+  return torch ? torch_by_name(*torch) : Fact<TorchBuild>();
+}
+
+Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonFacts& facts) {
+  const auto package = facts.distribution("bitsandbytes");
+  if (!package) return {};
+  std::vector<std::string> binaries;
+  const auto names = tree.list((*facts.path)[package->entry].folder + "/bitsandbytes");
+  if (!names) return Unreadable{package->path, ENOENT};
+  for (const std::string& name : *names)
+    if (name.starts_with("libbitsandbytes_")) binaries.push_back(name);
+  return binaries;
+}
+
+}  // namespace
+
+Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
+  if (distributions.is_unreadable()) return distributions.why();
+  if (distributions)
+    for (const Distribution& one : *distributions)
+      if (one.name == name) return one;
+  return {};
+}
+
+void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
+  facts.distributions = read_distributions(tree, *facts.path);
+  facts.conda = read_conda(tree, facts.prefix);
+  facts.torch = read_torch(tree, facts);
+  facts.bitsandbytes = read_bitsandbytes(tree, facts);
+  read_cuda_files(tree, environment, facts);
+}
+
+}  // namespace berth::doctor

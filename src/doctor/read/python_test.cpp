@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "doctor/read/python_text.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+using berth::system::TemporaryTree;
+
+namespace {
+
+constexpr const char* kSite = "venv/lib/python3.11/site-packages/";
+
+void put_venv(const TemporaryTree& folder, const char* more = "") {
+  folder.put("venv/pyvenv.cfg", std::string("home = /usr/bin\nversion = 3.11.2\n") + more);
+  folder.put(std::string(kSite) + "torch-2.4.1.dist-info/METADATA",
+             "Name: torch\nVersion: 2.4.1\nRequires-Dist: nvidia-nccl-cu12==2.20.5; "
+             "platform_system == \"Linux\"\n\nRequires-Dist: not-this\n");
+  folder.put(std::string(kSite) + "torch/version.py",
+             "__version__ = '2.4.1+cu121'\ncuda: Optional[str] = '12.1'\nhip = None\n");
+}
+
+PythonFacts read(const TemporaryTree& folder, const char* python = "/venv/bin/python",
+                 const Environment& environment = {}) {
+  return collect_python(Tree(folder.path), environment, python);
+}
+
+}  // namespace
+
+TEST_CASE("a virtual environment is read without its interpreter") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  folder.put("usr/lib/python3/dist-packages/numpy-1.24.2.egg-info", "Name: numpy\n");
+  const PythonFacts facts = read(folder);
+  CHECK(facts.is_venv);
+  CHECK(*facts.version == "3.11");
+  REQUIRE(facts.torch);
+  CHECK(facts.torch->version == "2.4.1+cu121");
+  CHECK(*facts.torch->cuda == "12.1");
+  CHECK(facts.torch->hip.is_absent());
+  REQUIRE(facts.distributions->size() == 1);  // the system's packages are not in its path
+  CHECK(facts.distribution("torch")->needs.size() == 1);
+  CHECK(facts.distribution("numpy").is_absent());
+}
+
+TEST_CASE("a virtual environment with the system's packages has its own first") {
+  const TemporaryTree folder;
+  put_venv(folder, "include-system-site-packages = true\n");
+  folder.put("usr/lib/python3/dist-packages/torch-1.13.0a0+gitunknown.egg-info/PKG-INFO",
+             "Name: torch\nVersion: 1.13.0a0+gitunknown\n");
+  const PythonFacts facts = read(folder);
+  REQUIRE(facts.distributions->size() == 2);
+  CHECK(facts.distribution("torch")->version == "2.4.1");
+}
+
+TEST_CASE("PYTHONPATH comes first, ~/.local before the system, and .pth files add folders") {
+  const TemporaryTree folder;
+  folder.put("usr/bin/python3.11", "");
+  folder.link("usr/bin/python3", "python3.11");
+  folder.put("home/ada/.local/lib/python3.11/site-packages/extra.pth",
+             "# more\nimport os; os.abort()\n/srv/more\n/srv/none\n");
+  folder.put("srv/more/a.txt", "");
+  folder.put("srv/first/a.txt", "");
+  folder.put("usr/lib/python3/dist-packages/a.txt", "");
+  const PythonFacts facts =
+      read(folder, "/usr/bin/python3", {{"HOME", "/home/ada"}, {"PYTHONPATH", "/srv/first"}});
+  std::vector<std::string> path;
+  for (const PathEntry& one : *facts.path) path.push_back(one.folder);
+  CHECK(path == std::vector<std::string>{"/srv/first",
+                                         "/home/ada/.local/lib/python3.11/site-packages",
+                                         "/srv/more", "/usr/lib/python3/dist-packages"});
+  CHECK((*facts.path)[2].origin == PathOrigin::kPth);
+}
+
+TEST_CASE("without options the active environment is meant, then python3 on PATH") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  folder.put("usr/bin/python3", "");
+  folder.put("opt/pyenv/shims/python3", "#!/bin/sh");
+  folder.put("opt/pyenv/version", "3.12.1\n");
+  folder.put("opt/pyenv/versions/3.12.1/bin/python3", "");
+  const Tree tree(folder.path);
+  CHECK(default_python(tree, Environment{{"VIRTUAL_ENV", "/venv"}}) == "/venv/bin/python");
+  CHECK(default_python(tree, Environment{{"PATH", "/sbin:/usr/bin"}}) == "/usr/bin/python3");
+  CHECK(default_python(tree, Environment{{"PATH", "/opt/pyenv/shims"}}) ==
+        "/opt/pyenv/versions/3.12.1/bin/python3");
+  CHECK(default_python(tree, Environment{{"PATH", "/sbin"}}).empty());
+}
+
+TEST_CASE("a FIFO, a loop of links and a file of another kind hang and crash nobody") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  const std::string site = folder.path + "/" + kSite;
+  REQUIRE(::mkfifo((site + "wait.pth").c_str(), 0600) == 0);
+  folder.link(std::string(kSite) + "nvidia", "nvidia");
+  folder.link(std::string(kSite) + "jaxlib-0.4.30.dist-info", "jaxlib-0.4.30.dist-info");
+  CHECK(read(folder).torch);
+}
+
+TEST_CASE("a folder that may not be read makes its packages unknown, not absent") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  Tree tree(folder.path);
+  tree.add_special(std::string("/venv/lib/python3.11/site-packages"), {std::nullopt, EACCES});
+  CHECK(collect_python(tree, Environment{}, "/venv/bin/python").distributions.is_unreadable());
+}
+
+TEST_CASE("names of distributions are read as pip writes them") {
+  using Pair = std::pair<std::string, std::string>;
+  CHECK(parse_info_name("nvidia_nccl_cu12-2.27.3.dist-info") == Pair{"nvidia-nccl-cu12", "2.27.3"});
+  CHECK(parse_info_name("PyGObject-3.42.2.egg-info") == Pair{"pygobject", "3.42.2"});
+  CHECK(parse_info_name("zope.interface-5.5-py3.11.egg-info") == Pair{"zope-interface", "5.5"});
+  CHECK(parse_info_name("cryptography.egg-info") == Pair{"cryptography", ""});
+  CHECK(parse_info_name("torch").first.empty());
+  const Requirement old = parse_requirement("torch (==2.4.0) ; extra == 'x'");
+  CHECK(old.exact == "2.4.0");
+  CHECK(old.marker == "extra == 'x'");
+  CHECK(parse_requirement("numpy>=1.2,<2").exact.empty());
+}

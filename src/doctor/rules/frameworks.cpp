@@ -1,0 +1,289 @@
+// Rules FW02, FW03, FW04, FW07: a framework's build against the driver and the GPUs.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/recipe.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// A framework that was built with some CUDA.
+struct CudaUse {
+  std::string what;  // "PyTorch 2.4.1+cu121"
+  std::string cuda;  // "12.1", or "12" where any of that major will do
+  std::string path;  // that says so
+  bool is_torch = false;
+};
+
+void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
+  if (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"))
+    uses.push_back({named(one), beginning(one.name.substr(8), 1), one.path});
+  if (one.name.starts_with("cupy-cuda")) {
+    const std::string tag = one.name.substr(9);  // "12x", "118"
+    uses.push_back(
+        {named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag), one.path});
+  }
+}
+
+std::vector<CudaUse> cuda_uses(Examination& look) {
+  std::vector<CudaUse> uses;
+  const PythonFacts& python = look.facts.python;
+  if (const std::string cuda = torch_cuda(look); !cuda.empty())
+    uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
+  const auto* distributions = look.see(python.distributions);
+  if (distributions == nullptr) return uses;
+  const Compatibility& known = look.knowledge.compatibility();
+  for (const Distribution& one : *distributions) {
+    add_jax_and_cupy(one, uses);
+    if (one.name == "tensorflow" && !is_aarch64(look.facts))
+      for (const TensorflowRelease& row : known.tensorflow)
+        if (in_range(one.version, row.version))
+          uses.push_back({"TensorFlow " + one.version, row.cuda, one.path});
+    if (one.name == "onnxruntime-gpu")
+      for (const OnnxRelease& row : known.onnx)
+        if (!row.cuda.empty() && in_range(one.version, row.version))
+          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+  }
+  return uses;
+}
+
+/// By CUDA's own numbers where both are known: on WSL the driver's are those of Windows.
+bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
+  const Version wanted = version_of(cuda), has = version_of(driver.cuda);
+  if (wanted.empty()) return false;
+  if (!has.empty() && has[0] < wanted[0]) return true;
+  if (!has.empty() && has[0] > wanted[0]) return false;
+  if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
+  const std::string lowest = known.driver_for(cuda);
+  return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
+}
+
+TorchWish wish_of(Examination& look, const SeenDriver& driver) {
+  TorchWish wish;
+  wish.python = look.facts.python.version.value_or("");
+  wish.driver = driver.version;
+  wish.driver_cuda = driver.cuda;
+  for (const SeenGpu& gpu : seen_gpus(look)) wish.capabilities.push_back(gpu.capability);
+  wish.aarch64 = is_aarch64(look.facts);
+  if (look.facts.python.torch) wish.keep = look.facts.python.torch->version;
+  return wish;
+}
+
+void add_torch_fix(Examination& look, Finding& finding, const SeenDriver& driver) {
+  if (const auto recipe = torch_for(look.knowledge.compatibility(), wish_of(look, driver)))
+    finding.fix.push_back(
+        {install_command(look.facts.python, *recipe),
+         text("PyTorch {} built with CUDA {}: runs on this driver and these GPUs; no root needed",
+              recipe->release, recipe->cuda)});
+}
+
+std::string said(const SeenDriver& driver) {
+  if (driver.version.empty()) return text("the driver serves CUDA up to {}", driver.cuda);
+  if (driver.cuda.empty()) return text("the driver is {}", driver.version);
+  return text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda);
+}
+
+/// An image that is newer than the driver, and compat libraries that only data-centre GPUs take.
+void image_too_new(Examination& look, const SeenDriver& driver) {
+  const auto image = look.facts.process.variable("CUDA_VERSION");
+  const std::string* cuda = look.see(image);
+  if (cuda == nullptr || driver.cuda.empty() || !is_older(driver.cuda, beginning(*cuda))) return;
+  if (look.facts.driver.cuda_init.value_or(0) != 804) return;
+  Finding& finding =
+      look.found(text("the image brings CUDA {}, newer than the driver's {}, and "
+                      "this GPU does not take its compatibility library",
+                      *cuda, driver.cuda));
+  finding.evidence.push_back("CUDA_VERSION=" + *cuda);
+  finding.evidence.push_back(said(driver));
+  finding.evidence.push_back(text("cuInit returns 804: forward compatibility on a GPU without it"));
+  finding.fix.push_back({"", text("on the host, update the driver to one for CUDA {}; or take an "
+                                  "image with CUDA {}",
+                                  beginning(*cuda), driver.cuda)});
+}
+
+void driver_too_old(Examination& look) {
+  const auto uses = cuda_uses(look);
+  const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
+  if ((uses.empty() && !in_image) || seen_gpus(look).empty()) return;
+  const SeenDriver driver = nvidia_driver(look);
+  const Compatibility& known = look.knowledge.compatibility();
+  for (const CudaUse& use : uses) {
+    if (!too_old(known, driver, use.cuda)) continue;
+    const std::string has = driver.version.empty() ? "CUDA " + driver.cuda : driver.version;
+    Finding& finding =
+        look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}",
+                        has, use.what, use.cuda));
+    finding.evidence.push_back(said(driver));
+    finding.evidence.push_back(fmt::format("{}: CUDA {}", use.path, use.cuda));
+    if (use.is_torch) add_torch_fix(look, finding, driver);
+    if (const std::string lowest = known.driver_for(use.cuda); !lowest.empty())
+      finding.fix.push_back({"", text("or update the driver to {} or newer: needs root and a "
+                                      "reboot, in a container on the host; the CUDA toolkit and "
+                                      "nvcc do not matter",
+                                      lowest)});
+    return;
+  }
+  image_too_new(look, driver);
+}
+
+/// Wheels of PyTorch's own index, whose architectures the tables know.
+bool is_official_wheel(Examination& look) {
+  const std::string& version = look.facts.python.torch->version;
+  return conda_package(look, "pytorch") == nullptr && version.find("a0") == std::string::npos &&
+         version.find(".nv") == std::string::npos && version.find("git") == std::string::npos;
+}
+
+struct Lacking {
+  SeenGpu gpu;
+  bool is_newer = false;  // than all that the wheel serves
+  bool ptx_only = false;
+};
+
+bool is_newer_than(const Compatibility& known, const std::string& cuda,
+                   const std::string& capability) {
+  if (const ArchToolkits* bounds = known.toolkits_of(capability)) {
+    if (!bounds->first.empty() && is_older(cuda, bounds->first)) return true;
+    if (!bounds->last.empty() && is_older(bounds->last, beginning(cuda))) return false;
+  }
+  for (const TorchArch& row : known.torch_archs)
+    if (row.cuda == beginning(cuda) && !row.arch.empty())
+      return !is_older(capability, row.arch.front());
+  return false;
+}
+
+std::vector<Lacking> gpus_without_kernels(Examination& look) {
+  std::vector<Lacking> lacking;
+  const std::string cuda = torch_cuda(look);
+  if (cuda.empty() || !is_official_wheel(look)) return lacking;
+  const Compatibility& known = look.knowledge.compatibility();
+  for (const SeenGpu& gpu : seen_gpus(look)) {
+    if (gpu.capability.empty()) continue;
+    const Kernels kernels = torch_kernels(known, look.facts.python.torch->version, cuda,
+                                          is_aarch64(look.facts), gpu.capability);
+    if (kernels == Kernels::kByPtx) {
+      // PTX is compiled by the driver, which takes none that is newer than itself.
+      const SeenDriver driver = nvidia_driver(look);
+      if (!driver.cuda.empty() && is_older(driver.cuda, beginning(cuda)))
+        lacking.push_back({gpu, true, true});
+    }
+    if (kernels == Kernels::kLacks)
+      lacking.push_back({gpu, is_newer_than(known, cuda, gpu.capability), false});
+  }
+  return lacking;
+}
+
+std::string arch_list(const Compatibility& known, std::string_view version, std::string_view cuda,
+                      bool aarch64) {
+  for (const TorchArch& row : known.torch_archs)
+    if (row.aarch64 == aarch64 && row.cuda == beginning(cuda) && in_range(version, row.versions))
+      return fmt::format("{}", fmt::join(row.arch, ", ")) +
+             (row.ptx.empty() ? "" : ", " + row.ptx + "+PTX");
+  return "";
+}
+
+void arch_missing(Examination& look, bool newer) {
+  const auto lacking = gpus_without_kernels(look);
+  const auto mine = std::find_if(lacking.begin(), lacking.end(),
+                                 [&](const Lacking& one) { return one.is_newer == newer; });
+  if (mine == lacking.end()) return;
+  const TorchBuild& torch = *look.facts.python.torch;
+  const std::string cuda = torch_cuda(look);
+  Finding& finding = look.found(
+      mine->ptx_only
+          ? text(
+                "the driver cannot compile PyTorch {}'s kernels for the {} (compute capability {})",
+                torch.version, mine->gpu.name, mine->gpu.capability)
+          : text("PyTorch {} has no kernels for the {} (compute capability {})", torch.version,
+                 mine->gpu.name, mine->gpu.capability));
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", torch.path, cuda));
+  const std::string list =
+      arch_list(look.knowledge.compatibility(), torch.version, cuda, is_aarch64(look.facts));
+  if (!list.empty()) {
+    finding.evidence.push_back(text("this wheel was compiled for {}", list));
+  } else if (const auto* bounds =
+                 look.knowledge.compatibility().toolkits_of(mine->gpu.capability)) {
+    finding.evidence.push_back(
+        newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
+              : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
+  }
+  add_torch_fix(look, finding, nvidia_driver(look));
+  if (finding.fix.empty())
+    finding.fix.push_back(
+        {"", newer
+                 ? text("a newer driver first: no wheel that has this GPU's kernels runs on {}",
+                        said(nvidia_driver(look)))
+                 : text("no release known to Berth has a wheel for this GPU and this Python: take "
+                        "an older Python, or build PyTorch from source")});
+}
+
+void arch_missing_new(Examination& look) {
+  arch_missing(look, true);
+}
+
+void jax_dropped(Examination& look) {
+  for (const JaxPlugin& row : look.knowledge.compatibility().jax) {
+    const auto plugin =
+        look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
+    if (!plugin || row.capability.empty()) continue;
+    for (const SeenGpu& gpu : seen_gpus(look)) {
+      if (gpu.capability.empty() || !is_older(gpu.capability, row.capability)) continue;
+      Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
+                                         named(*plugin), row.capability, gpu.name, gpu.capability));
+      finding.evidence.push_back(plugin->path);
+      if (row.cuda_major > 12)
+        finding.fix.push_back({install_command(look.facts.python, "-U 'jax[cuda12]'"),
+                               text("the plugin for CUDA 12 serves older GPUs")});
+      return;
+    }
+  }
+}
+
+void arch_missing_old(Examination& look) {
+  arch_missing(look, false);
+  jax_dropped(look);
+}
+
+void wrong_backend(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr) return;
+  const bool nvidia = !seen_gpus(look).empty(), amd = has_rocm_gpu(look);
+  if (nvidia == amd) return;
+  const bool wrong = nvidia ? static_cast<bool>(torch->hip) : static_cast<bool>(torch->cuda);
+  if (!wrong) return;
+  Finding& finding = look.found(
+      nvidia ? text("PyTorch {} is built for AMD's ROCm, and the GPU is NVIDIA's", torch->version)
+             : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
+  finding.evidence.push_back(torch->path);
+  if (nvidia) {
+    add_torch_fix(look, finding, nvidia_driver(look));
+  } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
+    finding.fix.push_back(
+        {install_command(
+             look.facts.python,
+             "--force-reinstall torch --index-url https://download.pytorch.org/whl/rocm" +
+                 rows.front().rocm),
+         ""});
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW02", Layer::kFramework, Severity::kFatal, true, msgid("a driver too old for a framework"),
+     "CTR14 FW03 FW04", driver_too_old},
+    {"FW03", Layer::kFramework, Severity::kFatal, true, msgid("a GPU newer than PyTorch's kernels"),
+     "FW06", arch_missing_new},
+    {"FW04", Layer::kFramework, Severity::kFatal, true,
+     msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
+    {"FW07", Layer::kFramework, Severity::kFatal, false,
+     msgid("PyTorch built for another vendor's GPUs"), "", wrong_backend},
+});
+
+}  // namespace
+
+std::span<const Rule> framework_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

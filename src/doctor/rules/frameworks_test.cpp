@@ -1,0 +1,262 @@
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+#include "doctor/version.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+/// A workstation with a GPU of 2022, its driver, and PyTorch that fits.
+Facts healthy() {
+  Facts facts;
+  GpuAnswer gpu;
+  gpu.pci_address = "0000:01:00.0";
+  gpu.name = std::string("NVIDIA GeForce RTX 4090");
+  gpu.compute_capability = std::string("8.9");
+  facts.driver.gpus = std::vector{gpu};
+  facts.driver.driver_version = std::string("580.95.05");
+  facts.driver.cuda_version = std::string("13.0");
+  facts.process.environment = Environment{};
+  PythonFacts& python = facts.python;
+  python.interpreter = std::string("/venv/bin/python");
+  python.version = std::string("3.11");
+  python.prefix = "/venv";
+  python.is_venv = true;
+  python.machine = std::string("x86_64");
+  python.path = std::vector<PathEntry>{{"/home/ada/.local", PathOrigin::kUser}, {"/venv/site", {}}};
+  python.distributions = std::vector<Distribution>{};
+  python.libraries = std::vector<CudaLibrary>{};
+  python.libdevice = std::vector<std::string>{};
+  TorchBuild torch;
+  torch.path = "/venv/site/torch/version.py";
+  torch.entry = 1;
+  torch.version = "2.8.0+cu128";
+  torch.cuda = std::string("12.8");
+  python.torch = torch;
+  return facts;
+}
+
+void add(Facts& facts, const char* name, const char* version, std::size_t entry = 1,
+         std::vector<std::string> needs = {}) {
+  auto all = *facts.python.distributions;
+  all.push_back({name, version, std::string("/venv/site/") + name + ".dist-info", entry,
+                 std::move(needs), ""});
+  facts.python.distributions = all;
+}
+
+void add_library(Facts& facts, const char* name, const char* folder, const char* version,
+                 CudaLibrary::From from = CudaLibrary::From::kWheel) {
+  auto all = *facts.python.libraries;
+  all.push_back({name, folder, version, from});
+  facts.python.libraries = all;
+}
+
+void set_torch(Facts& facts, const char* version, const char* cuda) {
+  TorchBuild torch = *facts.python.torch;
+  torch.version = version;
+  torch.cuda = cuda == nullptr ? Fact<std::string>() : Fact<std::string>(std::string(cuda));
+  facts.python.torch = torch;
+}
+
+void set_gpu(Facts& facts, const char* name, const char* capability) {
+  auto gpus = *facts.driver.gpus;
+  gpus[0].name = std::string(name);
+  gpus[0].compute_capability = std::string(capability);
+  facts.driver.gpus = gpus;
+}
+
+std::vector<Rule> rules() {
+  std::vector<Rule> all;
+  for (const auto group : {wheel_rules(), framework_rules(), package_rules()})
+    all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+berth::model::Diagnosis diagnosis(const Facts& facts) {
+  return diagnose_with(rules(), facts, {});
+}
+
+std::string first(const Facts& facts) {
+  const auto found = diagnosis(facts).findings;
+  return found.empty() ? "" : found.front().id;
+}
+
+struct Mutation {
+  const char* id;
+  void (*change)(Facts&);
+};
+
+constexpr Mutation kBuilds[] = {
+    {"FW01", [](Facts& facts) { set_torch(facts, "2.8.0+cpu", nullptr); }},
+    {"FW02",
+     [](Facts& facts) {
+       facts.driver.driver_version = std::string("470.86");
+       facts.driver.cuda_version = std::string("11.4");
+     }},
+    {"FW03",
+     [](Facts& facts) {
+       set_torch(facts, "2.5.1+cu124", "12.4"), set_gpu(facts, "NVIDIA GeForce RTX 5090", "12.0");
+     }},
+    {"FW04", [](Facts& facts) { set_gpu(facts, "NVIDIA GeForce GTX 1080 Ti", "6.1"); }},
+    {"FW05", [](Facts& facts) { add(facts, "torchvision", "0.20.1+cu124", 1, {"torch==2.5.1"}); }},
+    {"FW06",
+     [](Facts& facts) {
+       add(facts, "flash-attn", "2.5.6");
+       auto all = *facts.python.distributions;
+       all[0].url = "https://x/flash_attn-2.5.6+cu122torch2.2cxx11abiTRUE-cp311.whl";
+       facts.python.distributions = all;
+     }},
+    {"FW07",
+     [](Facts& facts) {
+       set_torch(facts, "2.8.0+rocm6.4", nullptr);
+       TorchBuild torch = *facts.python.torch;
+       torch.hip = std::string("6.4");
+       facts.python.torch = torch;
+     }},
+};
+
+constexpr Mutation kPackages[] = {
+    {"FW08",
+     [](Facts& facts) {
+       facts.python.torch = Fact<TorchBuild>();
+       add(facts, "tensorflow", "2.18.0");
+     }},
+    {"FW10",
+     [](Facts& facts) {
+       facts.python.torch = Fact<TorchBuild>();
+       add(facts, "jaxlib", "0.7.1");
+     }},
+    {"FW11", [](Facts& facts) { add(facts, "cupy-cuda12x", "13.6.0"); }},
+    {"FW13",
+     [](Facts& facts) {
+       set_torch(facts, "2.1.0", nullptr);
+       facts.python.conda = std::vector<CondaPackage>{{"pytorch", "2.1.0", "cpu_generic_0", "x"}};
+     }},
+    {"FW14",
+     [](Facts& facts) {
+       set_torch(facts, "2.9.1+cpu", nullptr);
+       facts.python.machine = std::string("aarch64");
+     }},
+    {"FW15",
+     [](Facts& facts) {
+       add(facts, "onnxruntime", "1.18.0");
+       add(facts, "onnxruntime-gpu", "1.18.0");
+     }},
+    {"FW17",
+     [](Facts& facts) {
+       facts.python.bitsandbytes = std::vector<std::string>{"libbitsandbytes_cuda118.so"};
+     }},
+    {"FW18",
+     [](Facts& facts) {
+       add(facts, "torch", "2.6.0", 0);
+       add(facts, "torch", "2.8.0", 1);
+     }},
+};
+
+constexpr Mutation kLibraries[] = {
+    {"LIB03",
+     [](Facts& facts) {
+       add(facts, "nvidia-nccl-cu11", "2.14.3");
+       add(facts, "nvidia-nccl-cu12", "2.27.3");
+     }},
+    {"LIB06",
+     [](Facts& facts) { add_library(facts, "libcudnn.so.9", "/venv/site/nvidia/cudnn/lib", "9"); }},
+    {"LIB07",
+     [](Facts& facts) {
+       add(facts, "jax-cuda12-plugin", "0.7.1");
+       facts.python.libdevice = std::vector<std::string>{"/usr/local/cuda"};
+       add(facts, "nvidia-cudnn-cu12", "9.1.0.70");
+     }},
+    {"LIB08",
+     [](Facts& facts) {
+       add(facts, "torch", "2.8.0", 1, {"nvidia-nccl-cu12==2.27.3"});
+       add(facts, "nvidia-nccl-cu12", "2.20.5");
+     }},
+    {"LIB09",
+     [](Facts& facts) {
+       add(facts, "nvidia-nccl-cu12", "2.20.5", 0);
+       add(facts, "nvidia-nccl-cu12", "2.27.3");
+     }},
+    {"LIB10", [](Facts& facts) { add(facts, "jax-cuda12-plugin", "0.7.1"); }},
+};
+
+std::vector<Mutation> mutations() {
+  std::vector<Mutation> all(std::begin(kBuilds), std::end(kBuilds));
+  all.insert(all.end(), std::begin(kPackages), std::end(kPackages));
+  all.insert(all.end(), std::begin(kLibraries), std::end(kLibraries));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("PyTorch that fits its driver and GPU is nothing to speak of") {
+  CHECK(first(healthy()).empty());
+  CHECK(diagnosis(healthy()).not_checked.empty());
+}
+
+TEST_CASE("each fault of a framework is named first by its own rule") {
+  for (const Mutation& mutation : mutations()) {
+    Facts facts = healthy();
+    mutation.change(facts);
+    CHECK_MESSAGE(first(facts) == mutation.id, mutation.id);
+  }
+}
+
+TEST_CASE("without a GPU a CPU build is no fault, and neither is an old driver") {
+  for (const Mutation& mutation : mutations()) {
+    Facts facts = healthy();
+    mutation.change(facts);
+    facts.driver.gpus = std::vector<GpuAnswer>{};
+    facts.machine.pci = std::vector<PciFunction>{};
+    const std::string id = mutation.id;
+    // What breaks an import does so on any machine.
+    if (id == "FW05" || id == "FW06" || id == "FW18" || id.starts_with("LIB")) continue;
+    CHECK_MESSAGE(first(facts).empty(), id);
+  }
+}
+
+TEST_CASE("what could not be read is neither found wrong nor called fine") {
+  Facts facts = healthy();
+  const Unreadable why{"/venv", 13};
+  facts.python.torch = why;
+  facts.python.distributions = why;
+  facts.python.libraries = why;
+  facts.python.libdevice = why;
+  facts.python.bitsandbytes = why;
+  facts.python.conda = why;
+  const auto found = diagnosis(facts);
+  CHECK(found.findings.empty());
+  CHECK(found.checked.empty());
+}
+
+TEST_CASE("a driver of the same CUDA major serves a newer minor, and a WSL driver counts by CUDA") {
+  Facts facts = healthy();
+  facts.driver.driver_version = std::string("535.54.03");
+  facts.driver.cuda_version = std::string("12.2");
+  CHECK(first(facts).empty());
+  set_torch(facts, "1.10.0+cu102", "10.2");
+  facts.driver.driver_version = std::string("418.87");
+  facts.driver.cuda_version = std::string("10.1");
+  CHECK(first(facts) == "FW02");
+}
+
+TEST_CASE("PTX is compiled only by a driver that is not older than it") {
+  Facts facts = healthy();
+  set_torch(facts, "2.8.0+cu129", "12.9");
+  set_gpu(facts, "a GPU of tomorrow", "13.0");
+  CHECK(first(facts).empty());
+  facts.driver.driver_version = std::string("570.26");
+  facts.driver.cuda_version = std::string("12.8");
+  CHECK(first(facts) == "FW03");
+}
+
+TEST_CASE("a fix for an old GPU keeps the release and names the index that has its kernels") {
+  Facts facts = healthy();
+  set_gpu(facts, "Tesla P100-PCIE-16GB", "6.0");
+  const auto found = diagnosis(facts).findings;
+  REQUIRE_FALSE(found.empty());
+  CHECK(found[0].fix.at(0).command ==
+        "/venv/bin/python -m pip install --force-reinstall 'torch==2.8.*' --index-url "
+        "https://download.pytorch.org/whl/cu126");
+}

@@ -1,0 +1,94 @@
+#include "doctor/rules/gpus.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "system/pci_names.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::uint32_t kNvidia = 0x10de, kAmd = 0x1002;
+
+std::vector<SeenGpu> on_the_bus(Examination& look) {
+  std::vector<SeenGpu> gpus;
+  const Compatibility& known = look.knowledge.compatibility();
+  if (const auto* models = look.see(look.facts.gpu_models))
+    for (const std::string& model : *models)
+      gpus.push_back({model, "", known.capability_of(model)});
+  if (!gpus.empty()) return gpus;
+  const auto* functions = look.see(look.facts.machine.pci);
+  if (functions == nullptr) return gpus;
+  for (const PciFunction& one : *functions) {
+    if (one.vendor != kNvidia || !one.is_gpu()) continue;
+    const std::string name = system::pci_name(static_cast<std::uint16_t>(one.vendor),
+                                              static_cast<std::uint16_t>(one.device))
+                                 .value_or("NVIDIA GPU");
+    gpus.push_back({name, one.address, known.capability_of(name)});
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<SeenGpu> seen_gpus(Examination& look) {
+  const auto& answers = look.facts.driver.gpus;
+  if (!answers || answers->empty()) return on_the_bus(look);
+  std::vector<SeenGpu> gpus;
+  for (const GpuAnswer& one : *answers) {
+    const std::string name = one.name.value_or("NVIDIA GPU");
+    gpus.push_back(
+        {name, one.pci_address,
+         one.compute_capability.value_or(look.knowledge.compatibility().capability_of(name))});
+  }
+  return gpus;
+}
+
+bool has_rocm_gpu(Examination& look) {
+  const auto* functions = look.see(look.facts.machine.pci);
+  if (functions == nullptr) return false;
+  const auto& known = look.knowledge.compatibility().rocm_devices;
+  return std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
+    return one.vendor == kAmd && one.is_gpu() &&
+           std::find(known.begin(), known.end(), fmt::format("{:04x}", one.device)) != known.end();
+  });
+}
+
+SeenDriver nvidia_driver(Examination& look) {
+  SeenDriver driver;
+  const DriverAnswers& answers = look.facts.driver;
+  driver.version = answers.driver_version.value_or(look.facts.nvidia.module_version.value_or(""));
+  driver.cuda = answers.cuda_version.value_or("");
+  if (driver.cuda.empty() && !driver.version.empty())
+    driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
+  if (driver.version.empty() && driver.cuda.empty()) {
+    static_cast<void>(look.see(answers.driver_version));
+    static_cast<void>(look.see(look.facts.nvidia.module_version));
+  }
+  return driver;
+}
+
+bool is_aarch64(const Facts& facts) {
+  return facts.python.machine.value_or("") == "aarch64";
+}
+
+std::string torch_cuda(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr) return "";
+  const std::string* cuda = look.see(torch->cuda);
+  return cuda == nullptr ? "" : *cuda;
+}
+
+const CondaPackage* conda_package(Examination& look, std::string_view name) {
+  const auto* packages = look.see(look.facts.python.conda);
+  if (packages == nullptr) return nullptr;
+  for (const CondaPackage& one : *packages)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+std::string named(const Distribution& one) {
+  return one.name + " " + one.version;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,335 @@
+// Rules FW01, FW05, FW06, FW10, FW13, FW14, FW17, FW18: packages against each other, and builds
+// without a GPU on a machine that has one.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/recipe.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string_view base_of(std::string_view version) {
+  return version.substr(0, version.find('+'));
+}
+
+/// Built for no GPU of any vendor.
+const TorchBuild* cpu_torch(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr) return nullptr;
+  const bool without =
+      look.missing(torch->cuda) && torch->hip.is_absent() && torch->xpu.is_absent();
+  return without ? torch : nullptr;
+}
+
+std::string gpu_names(const std::vector<SeenGpu>& gpus) {
+  return gpus.size() == 1 ? gpus.front().name
+                          : fmt::format("{} × {}", gpus.size(), gpus.front().name);
+}
+
+void add_cuda_wheel(Examination& look, Finding& finding, const std::vector<SeenGpu>& gpus) {
+  const SeenDriver driver = nvidia_driver(look);
+  TorchWish wish{look.facts.python.version.value_or(""),
+                 driver.version,
+                 driver.cuda,
+                 {},
+                 is_aarch64(look.facts),
+                 ""};
+  for (const SeenGpu& gpu : gpus) wish.capabilities.push_back(gpu.capability);
+  if (const auto recipe = torch_for(look.knowledge.compatibility(), wish))
+    finding.fix.push_back(
+        {install_command(look.facts.python, *recipe),
+         text("PyTorch {} with CUDA {}: about 3 GB to download", recipe->release, recipe->cuda)});
+}
+
+void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<SeenGpu>& gpus) {
+  Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
+                                     torch.version, gpu_names(gpus)));
+  finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
+  add_cuda_wheel(look, finding, gpus);
+}
+
+void torch_without_cuda(Examination& look) {
+  const TorchBuild* torch = cpu_torch(look);
+  if (torch == nullptr || is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
+    return;
+  const auto gpus = seen_gpus(look);
+  if (!gpus.empty()) return cpu_finding(look, *torch, gpus);
+  if (!has_rocm_gpu(look)) return;
+  Finding& finding = look.found(
+      text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
+  finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
+  if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
+    finding.fix.push_back({install_command(look.facts.python,
+                                           "--force-reinstall torch --index-url "
+                                           "https://download.pytorch.org/whl/rocm" +
+                                               rows.front().rocm),
+                           ""});
+}
+
+void torch_without_cuda_on_arm(Examination& look) {
+  const TorchBuild* torch = cpu_torch(look);
+  if (torch == nullptr || !is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
+    return;
+  const auto gpus = seen_gpus(look);
+  if (gpus.empty()) return;
+  cpu_finding(look, *torch, gpus);
+  look.findings().back().evidence.push_back(
+      text("the machine is aarch64, for which PyPI's wheels of PyTorch have no CUDA"));
+}
+
+void conda_without_cuda(Examination& look) {
+  for (const char* name : {"pytorch", "tensorflow", "jaxlib"}) {
+    const CondaPackage* package = conda_package(look, name);
+    if (package == nullptr || package->build.find("cpu") == std::string::npos) continue;
+    // pip may have put another one over it.
+    const TorchBuild* torch = look.see(look.facts.python.torch);
+    if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
+    const auto gpus = seen_gpus(look);
+    if (gpus.empty()) return;
+    Finding& finding =
+        look.found(text("conda has installed the CPU build of {} {}, so it does not "
+                        "see the {}",
+                        name, package->version, gpu_names(gpus)));
+    finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} '{}=*=*cuda*'", look.facts.python.prefix, name),
+         text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
+  }
+}
+
+/// "cu121" or "cpu": what a wheel was built for; "" not told.
+std::string build_tag(std::string_view version) {
+  const std::string_view tag = local_part(version);
+  return tag.starts_with("cu") || tag == "cpu" || tag.starts_with("rocm") ? std::string(tag) : "";
+}
+
+void torch_pair(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr) return;
+  std::string torch_tag = build_tag(torch->version);
+  if (torch_tag.empty() && torch->cuda) torch_tag = tag_of_cuda(*torch->cuda);
+  for (const char* name : {"torchvision", "torchaudio"}) {
+    const auto other = look.facts.python.distribution(name);
+    const Distribution* package = look.see(other);
+    if (package == nullptr) continue;
+    std::string pin;
+    for (const std::string& row : package->needs)
+      if (const Requirement need = parse_requirement(row); need.name == "torch") pin = need.exact;
+    const bool other_release = !pin.empty() && pin.find('*') == std::string::npos &&
+                               base_of(pin) != base_of(torch->version);
+    const std::string tag = build_tag(package->version);
+    const bool other_build = !tag.empty() && !torch_tag.empty() && tag != torch_tag;
+    if (!other_release && !other_build) continue;
+    Finding& finding =
+        look.found(text("{} {} was built for another PyTorch than the {} that is installed", name,
+                        package->version, torch->version));
+    finding.evidence.push_back(package->path);
+    if (other_release) finding.evidence.push_back(text("it requires torch=={}", pin));
+    if (other_build)
+      finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
+    finding.evidence.push_back(torch->path);
+    const std::string index =
+        torch_tag.empty() ? "" : " --index-url https://download.pytorch.org/whl/" + torch_tag;
+    finding.fix.push_back(
+        {install_command(look.facts.python,
+                         "--force-reinstall 'torch==" + std::string(base_of(torch->version)) +
+                             "' " + name + index),
+         text("installs the pair that belongs together")});
+    return;
+  }
+}
+
+/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl": what a wheel's name says of its torch.
+void extension_build(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  const auto* distributions = look.see(look.facts.python.distributions);
+  if (torch == nullptr || distributions == nullptr) return;
+  for (const Distribution& one : *distributions) {
+    const std::size_t at = one.url.rfind("torch");
+    const std::size_t abi = one.url.rfind("cxx11abi");
+    if (at == std::string::npos || abi == std::string::npos || abi < at) continue;
+    const std::string built_for = beginning(std::string_view(one.url).substr(at + 5));
+    const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
+    // Wheels from PyTorch's index: the old C++ ABI before 2.6, the new one from 2.7.
+    const bool other_abi =
+        new_abi ? is_older(torch->version, "2.6") : !is_older(torch->version, "2.7");
+    if (built_for.empty() || (built_for == beginning(torch->version) && !other_abi)) continue;
+    Finding& finding =
+        look.found(text("{} was built for another PyTorch than the {} that is "
+                        "installed",
+                        named(one), torch->version));
+    finding.evidence.push_back(one.path + "/direct_url.json: " + one.url);
+    finding.fix.push_back(
+        {install_command(look.facts.python,
+                         "--force-reinstall --no-deps --no-build-isolation " + one.name),
+         text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch->version),
+              is_older(torch->version, "2.7") ? "FALSE" : "TRUE")});
+  }
+}
+
+bool is_gpu_jax(Examination& look) {
+  const auto* distributions = look.see(look.facts.python.distributions);
+  const CondaPackage* conda = conda_package(look, "jaxlib");
+  if (conda != nullptr && conda->build.find("cuda") != std::string::npos) return true;
+  return distributions != nullptr &&
+         std::any_of(distributions->begin(), distributions->end(), [](const Distribution& one) {
+           return (one.name.starts_with("jax-") && one.name.ends_with("-plugin")) ||
+                  one.name == "jax-metal" || one.name == "libtpu" ||
+                  (one.name == "jaxlib" && local_part(one.version).starts_with("cuda"));
+         });
+}
+
+/// Where another framework uses the GPU, JAX on the CPU may well be meant.
+Severity severity_beside_torch(Examination& look) {
+  const auto& torch = look.facts.python.torch;
+  return torch && torch->cuda ? Severity::kWarning : Severity::kFatal;
+}
+
+void jax_fix(Examination& look, Finding& finding) {
+  const SeenDriver driver = nvidia_driver(look);
+  const bool thirteen = !driver.cuda.empty() && !is_older(driver.cuda, "13.0") &&
+                        torch_cuda(look).find("12") == std::string::npos;
+  finding.fix.push_back(
+      {install_command(look.facts.python, thirteen ? "-U 'jax[cuda13]'" : "-U 'jax[cuda12]'"),
+       text("JAX with the plugin and CUDA's libraries that belong to it")});
+}
+
+void jax_plugin(Examination& look) {
+  const auto jax = look.facts.python.distribution("jaxlib");
+  const Distribution* jaxlib = look.see(jax);
+  if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr || is_aarch64(look.facts))
+    return;
+  const auto gpus = seen_gpus(look);
+  if (gpus.empty()) return;
+  if (!is_gpu_jax(look)) {
+    Finding& finding =
+        look.found(text("JAX {} has no CUDA plugin, so it runs on the CPU beside the {}",
+                        jaxlib->version, gpu_names(gpus)));
+    finding.severity = severity_beside_torch(look);
+    finding.evidence.push_back(
+        text("{}, and no jax-cuda12-plugin or jax-cuda13-plugin", jaxlib->path));
+    return jax_fix(look, finding);
+  }
+  for (const char* cuda : {"12", "13"}) {
+    for (const char* part : {"plugin", "pjrt"}) {
+      const auto other = look.facts.python.distribution(fmt::format("jax-cuda{}-{}", cuda, part));
+      if (!other || beginning(other->version, 3) == beginning(jaxlib->version, 3)) continue;
+      Finding& finding =
+          look.found(text("{} and jaxlib {} do not belong together, so JAX runs on "
+                          "the CPU",
+                          named(*other), jaxlib->version));
+      finding.evidence = {other->path, jaxlib->path};
+      return jax_fix(look, finding);
+    }
+  }
+  for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
+    const auto package = look.facts.python.distribution(row.package);
+    if (row.package != "jax" || !package || package->version != row.version) continue;
+    Finding& finding =
+        look.found(text("{} is a release with a known fault: {}", named(*package), row.what));
+    finding.evidence = {package->path, row.source};
+    finding.fix.push_back({install_command(look.facts.python, "'" + row.use + "'"), ""});
+  }
+}
+
+void bitsandbytes_binary(Examination& look) {
+  const auto* binaries = look.see(look.facts.python.bitsandbytes);
+  const std::string cuda = torch_cuda(look);
+  if (binaries == nullptr || cuda.empty() || seen_gpus(look).empty() ||
+      look.facts.process.variable("BNB_CUDA_VERSION"))
+    return;
+  const std::string wanted = "libbitsandbytes_cuda" + tag_of_cuda(cuda).substr(2);
+  if (std::any_of(binaries->begin(), binaries->end(),
+                  [&](const std::string& one) { return one.starts_with(wanted); }))
+    return;
+  Finding& finding = look.found(
+      text("bitsandbytes has no binary for CUDA {}, which PyTorch was built with", cuda));
+  finding.evidence.push_back(
+      text("wanted {}.so, there are: {}", wanted, fmt::format("{}", fmt::join(*binaries, ", "))));
+  finding.fix.push_back({install_command(look.facts.python, "-U bitsandbytes"), ""});
+}
+
+/// Whose second copy changes what a program gets.
+bool is_framework(std::string_view name) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"torch", "torchvision", "torchaudio", "tensorflow", "jax", "jaxlib", "triton"});
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+void shadowed(Examination& look, const std::vector<Distribution>& all, const Distribution& own) {
+  const auto& path = *look.facts.python.path;
+  for (const Distribution& other : all) {
+    if (other.name != own.name || other.entry >= own.entry || other.version == own.version)
+      continue;
+    const PathEntry& entry = path[other.entry];
+    if (entry.origin == PathOrigin::kOwn) continue;  // /usr/local over /usr: as it is meant
+    Finding& finding = look.found(
+        text("{} from outside hides the environment's own {}", named(other), named(own)));
+    finding.evidence = {other.path, own.path};
+    if (entry.origin == PathOrigin::kPythonPath) {
+      finding.fix.push_back({"unset PYTHONPATH", text("it names {}", entry.folder)});
+    } else if (entry.origin == PathOrigin::kUser) {
+      finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("leaves out {}", entry.folder)});
+      finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + other.name,
+                             text("removes the copy for good, for all your environments")});
+    } else {
+      finding.fix.push_back({"", text("a .pth file adds {}: remove it there", entry.folder)});
+    }
+    return;
+  }
+}
+
+void shadow_install(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr || !look.facts.python.path) return;
+  for (const Distribution& own : *all)
+    if (is_framework(own.name) && (*look.facts.python.path)[own.entry].origin == PathOrigin::kOwn)
+      shadowed(look, *all, own);
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr || !look.findings().empty()) return;
+  std::string listed;
+  for (const Distribution& one : *all) {
+    if (one.name != "torch" || one.entry != torch->entry) continue;
+    if (base_of(one.version) == base_of(torch->version)) return;
+    listed = one.path;
+  }
+  if (listed.empty()) return;
+  Finding& finding = look.found(
+      text("two installations of PyTorch lie over each other: {} is imported", torch->version));
+  finding.evidence = {torch->path, listed};
+  finding.fix.push_back(
+      {install_command(look.facts.python, "--force-reinstall torch"),
+       text("first pip uninstall torch, twice, until it says that there is none")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW18", Layer::kFramework, Severity::kError, true,
+     msgid("a second copy of a framework that hides the environment's"),
+     "FW01 FW02 FW03 FW04 FW05 FW06 LIB08", shadow_install},
+    {"FW13", Layer::kFramework, Severity::kFatal, true, msgid("conda's CPU build of a framework"),
+     "FW05", conda_without_cuda},
+    {"FW14", Layer::kFramework, Severity::kFatal, true, msgid("PyPI's CPU-only PyTorch on aarch64"),
+     "FW05 FW17", torch_without_cuda_on_arm},
+    {"FW01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without CUDA"), "FW05 FW17",
+     torch_without_cuda},
+    {"FW05", Layer::kFramework, Severity::kFatal, true,
+     msgid("torchvision or torchaudio for another PyTorch"), "", torch_pair},
+    {"FW06", Layer::kFramework, Severity::kFatal, true, msgid("an extension for another PyTorch"),
+     "", extension_build},
+    {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
+     "", jax_plugin},
+    {"FW17", Layer::kFramework, Severity::kError, false,
+     msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_binary},
+});
+
+}  // namespace
+
+std::span<const Rule> package_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

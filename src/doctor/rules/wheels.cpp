@@ -1,0 +1,443 @@
+// Rules LIB03, LIB06 to LIB10, FW08, FW11, FW15: the libraries that frameworks take from packages.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/recipe.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using From = CudaLibrary::From;
+
+/// "nvidia-nccl-cu12" → {"nvidia-nccl", 12}; 0: no such wheel.
+std::pair<std::string, int> wheel_of(const std::string& name) {
+  const std::size_t at = name.rfind("-cu");
+  if (!name.starts_with("nvidia-") || at == std::string::npos) return {};
+  const Version major = version_of(std::string_view(name).substr(at + 3));
+  return {name.substr(0, at), major.empty() ? 0 : major[0]};
+}
+
+struct Doubled {
+  std::map<int, std::vector<Distribution>> by_major;
+  std::set<std::string> libraries;
+};
+
+/// Wheels of several CUDA majors that write the same files of the same folder.
+Doubled doubled_wheels(const std::vector<Distribution>& all) {
+  std::map<std::pair<std::size_t, std::string>, std::map<int, Distribution>> groups;
+  for (const Distribution& one : all)
+    if (const auto [base, major] = wheel_of(one.name); major != 0)
+      groups[{one.entry, base}].emplace(major, one);
+  Doubled out;
+  for (const auto& [key, majors] : groups) {
+    if (majors.size() < 2) continue;
+    out.libraries.insert(key.second.substr(7));
+    for (const auto& [major, one] : majors) out.by_major[major].push_back(one);
+  }
+  return out;
+}
+
+void majors_mixed(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return;
+  const Doubled doubled = doubled_wheels(*all);
+  if (doubled.libraries.empty()) return;
+  const Version torch = version_of(torch_cuda(look));
+  const int right = !torch.empty() && doubled.by_major.contains(torch[0])
+                        ? torch[0]
+                        : doubled.by_major.rbegin()->first;
+  std::vector<std::string> majors, remove, again;
+  std::vector<std::string> evidence;
+  for (const auto& [major, wheels] : doubled.by_major) {
+    majors.push_back(std::to_string(major));
+    for (const Distribution& one : wheels) {
+      evidence.push_back(one.path);
+      if (major == right) again.push_back(one.name + "==" + one.version);
+    }
+  }
+  for (const Distribution& one : *all)
+    if (const int major = wheel_of(one.name).second; major != 0 && major != right)
+      if (doubled.by_major.contains(major)) remove.push_back(one.name);
+  Finding& finding = look.found(
+      text("wheels for CUDA {} are installed together and overwrite each other's files: {}",
+           fmt::format("{}", fmt::join(majors, ", ")),
+           fmt::format("{}", fmt::join(doubled.libraries, ", "))));
+  finding.evidence = std::move(evidence);
+  const std::string python = look.facts.python.interpreter.value_or("python3");
+  finding.fix.push_back(
+      {fmt::format(
+           "{} uninstall {}{}\n{}", look.facts.python.has_uv ? "uv pip" : python + " -m pip",
+           look.facts.python.has_uv ? "--python " + python + " " : "-y ", fmt::join(remove, " "),
+           install_command(
+               look.facts.python,
+               fmt::format("{} --no-deps {}",
+                           look.facts.python.has_uv ? "--reinstall" : "--force-reinstall",
+                           fmt::join(again, " ")))),
+       text("keeps CUDA {}; the second line puts back the files that the first removed", right)});
+}
+
+void pins_broken(Examination& look) {
+  const auto package = look.facts.python.distribution("torch");
+  const Distribution* torch = look.see(package);
+  if (torch == nullptr) return;
+  std::vector<std::string> wrong, again;
+  for (const std::string& row : torch->needs) {
+    const Requirement need = parse_requirement(row);
+    if (!need.name.starts_with("nvidia-") || need.exact.empty() ||
+        need.exact.find('*') != std::string::npos ||
+        need.marker.find("extra") != std::string::npos ||
+        (is_aarch64(look.facts) && need.marker.find("x86_64") != std::string::npos))
+      continue;
+    const auto has = look.facts.python.distribution(need.name);
+    if (!has || has->version == need.exact) continue;
+    wrong.push_back(text("{} is {}, wanted {}", need.name, has->version, need.exact));
+    again.push_back("'" + need.name + "==" + need.exact + "'");
+  }
+  if (wrong.empty()) return;
+  Finding& finding =
+      look.found(text_n("{} library of PyTorch {} is not the version that it requires",
+                        "{} libraries of PyTorch {} are not the versions that it "
+                        "requires",
+                        static_cast<long long>(wrong.size()), wrong.size(), torch->version));
+  finding.evidence = std::move(wrong);
+  finding.fix.push_back(
+      {install_command(look.facts.python, fmt::format("{}", fmt::join(again, " "))),
+       text("another package may have asked for the others: it then needs an environment of its "
+            "own")});
+}
+
+std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view begin) {
+  std::vector<CudaLibrary> found;
+  if (const auto* all = look.see(look.facts.python.libraries))
+    for (const CudaLibrary& one : *all)
+      if (one.name.starts_with(begin)) found.push_back(one);
+  return found;
+}
+
+bool has_library(Examination& look, const std::string& begin) {
+  return !libraries_named(look, begin).empty();
+}
+
+std::string told(const CudaLibrary& one) {
+  return one.folder + "/" + one.name + (one.version.empty() ? "" : " (" + one.version + ")");
+}
+
+/// A copy of cuDNN that lies beside the wheel's, of another version.
+const CudaLibrary* foreign(const std::vector<CudaLibrary>& all, const std::string& name,
+                           const std::string& folder) {
+  for (const CudaLibrary& one : all)
+    if (one.name == name && one.folder != folder && one.from != From::kWheel) return &one;
+  return nullptr;
+}
+
+void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibility::Cudnn& row,
+                    const std::vector<CudaLibrary>& all) {
+  const auto has = [&](const std::string& name) {
+    return std::any_of(all.begin(), all.end(), [&](const CudaLibrary& one) {
+      return one.name == name && one.folder == core.folder;
+    });
+  };
+  std::vector<std::string> missing, elsewhere;
+  for (const std::string& name : row.libraries)
+    if (!has(name)) missing.push_back(name);
+  for (const std::string& name : row.newer)
+    if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
+  for (const std::string& name : missing)
+    if (const CudaLibrary* other = foreign(all, name, core.folder))
+      elsewhere.push_back(told(*other));
+  // A folder in LD_LIBRARY_PATH comes before the wheel's own, for all but the first library.
+  const CudaLibrary* first = foreign(all, core.name, core.folder);
+  const bool overridden = first != nullptr && first->from == From::kVariable;
+  if (missing.empty() && !overridden) return;
+  Finding& finding = look.found(
+      missing.empty() ? text("two copies of cuDNN {} are mixed: the wheel's and that of "
+                             "LD_LIBRARY_PATH",
+                             row.major)
+      : elsewhere.empty()
+          ? text("the wheel of cuDNN {} is incomplete: {} is missing", row.major, missing.front())
+          : text("two copies of cuDNN {} are mixed: the wheel lacks {}, which is "
+                 "taken from the system",
+                 row.major, missing.front()));
+  finding.evidence.push_back(told(core));
+  if (overridden) finding.evidence.push_back(told(*first));
+  finding.evidence.insert(finding.evidence.end(), elsewhere.begin(), elsewhere.end());
+  const auto* packages = look.see(look.facts.python.distributions);
+  for (const Distribution& one : packages == nullptr ? std::vector<Distribution>() : *packages)
+    if (one.name.starts_with("nvidia-cudnn-cu"))
+      finding.fix.push_back({install_command(look.facts.python, "--force-reinstall --no-deps " +
+                                                                    one.name + "==" + one.version),
+                             text("a complete wheel")});
+  if (overridden) finding.fix.insert(finding.fix.begin(), {"unset LD_LIBRARY_PATH", ""});
+  if (!elsewhere.empty())
+    finding.fix.push_back({"sudo apt remove 'libcudnn*'",
+                           text("removes the system's copy: other programs may need it")});
+}
+
+void cudnn_mixed(Examination& look) {
+  const auto all = libraries_named(look, "libcudnn");
+  for (const Compatibility::Cudnn& row : look.knowledge.compatibility().cudnn)
+    for (const CudaLibrary& one : all)
+      if (one.from == From::kWheel && one.folder.ends_with("/nvidia/cudnn/lib") &&
+          one.name == "libcudnn.so." + std::to_string(row.major))
+        cudnn_of_wheel(look, one, row, all);
+}
+
+const TensorflowRelease* tensorflow_row(Examination& look, const Distribution& tensorflow) {
+  for (const TensorflowRelease& row : look.knowledge.compatibility().tensorflow)
+    if (in_range(tensorflow.version, row.version)) return &row;
+  return nullptr;
+}
+
+/// The cuDNN wheel, where it is older than `wanted` and of its major.
+void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr || wanted.empty()) return;
+  for (const Distribution& one : *all) {
+    if (!one.name.starts_with("nvidia-cudnn-cu") || !is_older(one.version, wanted) ||
+        version_of(one.version)[0] != version_of(wanted)[0])
+      continue;
+    Finding& finding = look.found(
+        text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
+    finding.evidence.push_back(one.path);
+    finding.fix.push_back(
+        {install_command(look.facts.python, "-U '" + one.name + ">=" + wanted + "'"),
+         text("where PyTorch pins the older one, give each an environment of its own")});
+    return;
+  }
+}
+
+std::string toolkit_of(const CudaLibrary& one) {
+  const std::size_t at = one.folder.find("/cuda-");
+  return at == std::string::npos ? beginning(one.version)
+                                 : beginning(std::string_view(one.folder).substr(at + 6));
+}
+
+void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
+  const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
+  const bool has_wheel = std::any_of(
+      all.begin(), all.end(), [](const CudaLibrary& one) { return one.from == From::kWheel; });
+  for (const CudaLibrary& one : all) {
+    const std::string toolkit = toolkit_of(one);
+    const bool wins = one.from == From::kVariable || (!has_wheel && one.from == From::kSystem);
+    if (!wins || toolkit.empty() || row.cuda.empty() || !is_older(toolkit, row.cuda)) continue;
+    Finding& finding = look.found(text("{} needs CUDA {} or newer and gets {} from {}", named(jax),
+                                       row.cuda, toolkit, one.folder));
+    finding.evidence.push_back(told(one));
+    if (one.from == From::kVariable)
+      finding.fix.push_back({"unset LD_LIBRARY_PATH", text("JAX then takes CUDA from its wheels")});
+    finding.fix.push_back(
+        {install_command(look.facts.python, fmt::format("-U 'jax[cuda{}]'", row.cuda_major)), ""});
+    return;
+  }
+}
+
+void library_too_old(Examination& look) {
+  if (seen_gpus(look).empty()) return;
+  const auto tensorflow = look.facts.python.distribution("tensorflow");
+  if (const Distribution* one = look.see(tensorflow))
+    if (const TensorflowRelease* row = tensorflow_row(look, *one))
+      cudnn_too_old(look, "TensorFlow " + one->version, row->cudnn);
+  for (const JaxPlugin& row : look.knowledge.compatibility().jax) {
+    auto jax = look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
+    const bool has_plugin = static_cast<bool>(jax);
+    if (!has_plugin) {
+      jax = look.facts.python.distribution("jaxlib");
+      if (!jax || !local_part(jax->version).starts_with(fmt::format("cuda{}", row.cuda_major)))
+        continue;
+    }
+    cuda_too_old(look, *jax, row);
+    // The table's cuDNN is that of today's JAX; 0.6.0 was the first to ask for it.
+    if (has_plugin && !is_older(jax->version, "0.6")) cudnn_too_old(look, named(*jax), row.cudnn);
+  }
+}
+
+void second_nccl(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return;
+  const Distribution* first = nullptr;
+  for (const Distribution& one : *all) {
+    if (wheel_of(one.name).first != "nvidia-nccl") continue;
+    if (first == nullptr) first = &one;
+    if (one.entry == first->entry || one.version == first->version) continue;
+    Finding& finding = look.found(
+        text("two copies of NCCL are in sys.path: {} and {}", first->version, one.version));
+    finding.evidence = {first->path, one.path};
+    finding.fix.push_back(
+        {"export PYTHONNOUSERSITE=1", text("leaves out ~/.local, where the second mostly is")});
+    return;
+  }
+}
+
+/// TensorFlow, or JAX with a GPU: who compiles with XLA.
+std::string xla_user(Examination& look) {
+  const auto tensorflow = look.facts.python.distribution("tensorflow");
+  if (const Distribution* one = look.see(tensorflow);
+      one != nullptr && has_library(look, "libcudart.so"))
+    return named(*one);
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all != nullptr)
+    for (const Distribution& one : *all)
+      if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
+          (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")))
+        return named(one);
+  return "";
+}
+
+void no_libdevice(Examination& look) {
+  const auto* folders = look.see(look.facts.python.libdevice);
+  if (folders == nullptr || !folders->empty() || seen_gpus(look).empty()) return;
+  const std::string who = xla_user(look);
+  if (who.empty()) return;
+  Finding& finding =
+      look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
+  finding.evidence.push_back(
+      text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
+  finding.fix.push_back({install_command(look.facts.python, "nvidia-cuda-nvcc-cu12"), ""});
+  finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda",
+                         text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
+}
+
+std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted) {
+  std::vector<std::string> missing;
+  for (const std::string& name : wanted)
+    if (!has_library(look, name)) missing.push_back(name);
+  return missing;
+}
+
+void tensorflow_libraries(Examination& look) {
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || is_aarch64(look.facts) ||
+      conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
+    return;
+  const TensorflowRelease* row = tensorflow_row(look, *tensorflow);
+  if (row == nullptr) return;
+  const std::string cuda = beginning(row->cuda, 1);
+  const auto missing = missing_of(look, {"libcudart.so." + cuda, "libcublas.so." + cuda,
+                                         "libcudnn.so." + beginning(row->cudnn, 1)});
+  if (missing.empty()) return;
+  Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
+                                     tensorflow->version, missing.front()));
+  const auto& torch = look.facts.python.torch;
+  if (torch && torch->cuda) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
+  finding.evidence.push_back(
+      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+           fmt::format("{}", fmt::join(missing, ", "))));
+  finding.fix.push_back({install_command(look.facts.python, is_older(tensorflow->version, "2.14")
+                                                                ? "-U 'tensorflow[and-cuda]'"
+                                                                : "'tensorflow[and-cuda]==" +
+                                                                      tensorflow->version + "'"),
+                         text("brings CUDA and cuDNN as wheels")});
+}
+
+void cupy(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return;
+  std::vector<Distribution> found;
+  for (const Distribution& one : *all)
+    if (one.name == "cupy" || one.name.starts_with("cupy-cuda") ||
+        one.name.starts_with("cupy-rocm"))
+      if (found.empty() || found.front().name != one.name) found.push_back(one);
+  if (found.empty() || seen_gpus(look).empty()) return;
+  const Distribution& one = found.front();
+  if (found.size() > 1) {
+    Finding& finding = look.found(
+        text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
+    finding.evidence = {one.path, found[1].path};
+    finding.fix.push_back(
+        {fmt::format("{} -m pip uninstall -y {} {}",
+                     look.facts.python.interpreter.value_or("python3"), one.name, found[1].name),
+         text("then install the one for your CUDA, with [ctk]")});
+    return;
+  }
+  for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
+    if (row.package != one.name || row.version != one.version) continue;
+    Finding& finding =
+        look.found(text("{} is a release with a known fault: {}", named(one), row.what));
+    finding.evidence = {one.path, row.source};
+    finding.fix.push_back({install_command(look.facts.python, "-U '" + row.use + "'"), ""});
+    return;
+  }
+  if (!one.name.starts_with("cupy-cuda")) return;
+  const std::string major = beginning(one.name.substr(9, 2), 1);
+  const auto missing = missing_of(look, {"libcudart.so." + major, "libnvrtc.so." + major});
+  if (missing.empty()) return;
+  Finding& finding = look.found(text("{} does not find {}", named(one), missing.front()));
+  finding.evidence.push_back(
+      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+           fmt::format("{}", fmt::join(missing, ", "))));
+  finding.evidence.push_back(
+      text("the CUDA that nvidia-smi shows is the driver's; it brings none "
+           "of these libraries"));
+  finding.fix.push_back({install_command(look.facts.python, "'" + one.name + "[ctk]'"),
+                         text("brings CUDA's libraries as wheels")});
+}
+
+void onnx(Examination& look) {
+  const auto package = look.facts.python.distribution("onnxruntime-gpu");
+  const Distribution* gpu = look.see(package);
+  if (gpu == nullptr || seen_gpus(look).empty()) return;
+  if (const auto cpu = look.facts.python.distribution("onnxruntime")) {
+    Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
+                                       cpu->version, gpu->version));
+    finding.evidence = {cpu->path, gpu->path};
+    const std::string pip = look.facts.python.interpreter.value_or("python3") + " -m pip ";
+    finding.fix.push_back({pip + "uninstall -y onnxruntime onnxruntime-gpu\n" +
+                               install_command(look.facts.python, "onnxruntime-gpu"),
+                           ""});
+    return;
+  }
+  for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
+    if (!in_range(gpu->version, row.version)) continue;
+    std::vector<std::string> wanted;
+    if (!row.cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(row.cuda, 1));
+    if (!row.cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row.cudnn, 1));
+    const auto missing = missing_of(look, wanted);
+    if (missing.empty()) return;
+    Finding& finding = look.found(text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
+                                       gpu->version, missing.front()));
+    finding.evidence.push_back(
+        text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+             fmt::format("{}", fmt::join(missing, ", "))));
+    finding.fix.push_back({install_command(look.facts.python, "-U onnxruntime-gpu"),
+                           text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"LIB03", Layer::kLibraries, Severity::kFatal, true,
+     msgid("NVIDIA's wheels for two CUDA majors over each other"), "LIB04 LIB05 LIB08",
+     majors_mixed},
+    {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN out of two copies"), "LIB08",
+     cudnn_mixed},
+    {"LIB07", Layer::kLibraries, Severity::kFatal, true,
+     msgid("CUDA's libraries older than a framework takes"), "LIB08", library_too_old},
+    {"LIB08", Layer::kLibraries, Severity::kWarning, false,
+     msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
+    {"LIB09", Layer::kLibraries, Severity::kWarning, false, msgid("a second NCCL"), "",
+     second_nccl},
+    {"LIB10", Layer::kLibraries, Severity::kError, true, msgid("no libdevice for XLA"), "",
+     no_libdevice},
+    {"FW08", Layer::kFramework, Severity::kFatal, true,
+     msgid("TensorFlow without CUDA's libraries"), "LIB10", tensorflow_libraries},
+    {"FW11", Layer::kFramework, Severity::kFatal, true,
+     msgid("two CuPys, or one without CUDA's libraries"), "", cupy},
+    {"FW15", Layer::kFramework, Severity::kError, true,
+     msgid("two ONNX Runtimes, or one without CUDA's libraries"), "", onnx},
+});
+
+}  // namespace
+
+std::span<const Rule> wheel_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
