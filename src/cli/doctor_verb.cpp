@@ -50,10 +50,47 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
+/// "torch.cuda.set_device('cpu'): raises …"; what depends on the file is "…".
+std::string about(const doctor::source::Row& row) {
+  return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
+}
+
+void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
+  json.field("id", row.id);
+  json.field("layer", model::name(model::Layer::kSource));
+  json.field("severity", model::name(row.severity));
+  json.field("proven", false);
+  json.field("about", about(row));
+  json.field("explains", "");
+}
+
+/// A rule about files: its first row for a program, all of them for a person.
+bool explain_source(const Context& context, const std::string& id) {
+  std::string all;
+  for (const doctor::source::Row& row : doctor::source::rows()) {
+    if (id != row.id) continue;
+    if (context.json) {
+      output::JsonWriter json;
+      json.open('{');
+      json.field("schema", 1);
+      write_row(json, row);
+      json.close('}');
+      context.out(json.finish());
+      return true;
+    }
+    all += fmt::format("{}  {}\n", row.id, about(row));
+    if (row.command[0] != '\0') all += fmt::format("       {}\n", row.command);
+    if (row.says[0] != '\0') all += fmt::format("       {}\n", tr(row.says));
+  }
+  context.out(all);
+  return !all.empty();
+}
+
 /// What one rule looks for, and where it stands among the others.
 Result<int> explain(const Context& context, const std::string& word) {
   const auto rules = doctor::all_rules();
   const std::string id = in_capitals(word);
+  if (explain_source(context, id)) return 0;
   const auto rule =
       std::find_if(rules.begin(), rules.end(), [&](const Rule& one) { return id == one.id; });
   if (rule == rules.end()) return no_such_rule(id, known_ids());
@@ -94,11 +131,6 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   return ids;
 }
 
-/// "torch.cuda.set_device('cpu'): raises …"; what depends on the file is "…".
-std::string about(const doctor::source::Row& row) {
-  return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
-}
-
 void list_rules(const Context& context) {
   if (!context.json) {
     for (const Rule& rule : doctor::all_rules())
@@ -119,12 +151,7 @@ void list_rules(const Context& context) {
   }
   for (const doctor::source::Row& row : doctor::source::rows()) {
     json.open('{');
-    json.field("id", row.id);
-    json.field("layer", model::name(model::Layer::kSource));
-    json.field("severity", model::name(row.severity));
-    json.field("proven", false);
-    json.field("about", about(row));
-    json.field("explains", "");
+    write_row(json, row);
     json.close('}');
   }
   json.close(']');

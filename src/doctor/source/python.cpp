@@ -3,11 +3,13 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/source/readers.hpp"
+#include "doctor/source/shell.hpp"
 
 extern "C" {
 extern const char berth_source_python_marks[];
 extern const char berth_source_python_marks_end[];
+extern const char berth_source_python_order[];
+extern const char berth_source_python_order_end[];
 extern const char berth_source_python_main[];
 extern const char berth_source_python_main_end[];
 }
@@ -19,6 +21,8 @@ using nlohmann::json;
 
 std::string script() {
   std::string all(berth_source_python_marks, berth_source_python_marks_end);
+  all += "\n";
+  all.append(berth_source_python_order, berth_source_python_order_end);
   all += "\n";
   all.append(berth_source_python_main, berth_source_python_main_end);
   return all;
@@ -33,6 +37,21 @@ std::optional<Mark> mark_of(const json& row) {
               row[2].get<std::string>(),
               row[3].get<int>(),
               {}};
+}
+
+/// Variables and commands go through the rules that shell scripts share.
+void take(Mark mark, Marks& found, CommandMarks& commands) {
+  if (mark.what == "setting") {
+    const std::size_t end = mark.value.find('=');
+    commands.add_setting(mark.line, mark.value.substr(0, end), mark.value.substr(end + 1));
+  } else if (mark.what == "command") {
+    for (Command& command : shell_commands(mark.value, mark.line)) {
+      command.line = mark.line;
+      commands.add(command);
+    }
+  } else {
+    found.push_back(std::move(mark));
+  }
 }
 
 /// Whether blanks apart, the code holds the words one after another.
@@ -90,8 +109,11 @@ Marks python_marks(std::string_view code, std::string* no_tree) {
   }
   if (const auto marks = document.find("marks"); document.is_object() && marks != document.end()) {
     Marks found;
+    CommandMarks commands(found);
+    commands.asks_toolkit_on_purpose = true;
     for (const json& row : *marks)
-      if (auto mark = mark_of(row)) found.push_back(std::move(*mark));
+      if (auto mark = mark_of(row)) take(std::move(*mark), found, commands);
+    commands.finish();
     return found;
   }
   const int line = document.is_object() ? document.value("line", 0) : 0;

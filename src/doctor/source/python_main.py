@@ -2,7 +2,8 @@
 
 
 def main():
-    looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache]
+    looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
+             forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
     try:
         data = sys.stdin.buffer.read()
         try:

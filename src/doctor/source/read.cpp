@@ -9,7 +9,7 @@
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/source/readers.hpp"
+#include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
 namespace {
@@ -60,6 +60,26 @@ Result<std::string> bytes_of(const std::string& path) {
   return refused(path, std::string(tr("larger than 4 MiB")));
 }
 
+Marks marks_of(Kind kind, std::string_view bytes, std::string* no_tree) {
+  switch (kind) {
+    case Kind::kPython:
+      return python_marks(bytes, no_tree);
+    case Kind::kNotebook:
+      return notebook_marks(bytes, no_tree);
+    case Kind::kShell:
+      return shell_marks(bytes);
+    case Kind::kDockerfile:
+      return dockerfile_marks(bytes);
+    case Kind::kRequirements:
+      return requirements_marks(bytes);
+    case Kind::kYaml:
+      return yaml_marks(bytes);
+    case Kind::kUnknown:
+      break;
+  }
+  return {};
+}
+
 /// Gives every mark its line; what points beyond the file is dropped.
 void add_code(std::vector<Mark>& marks, std::string_view bytes) {
   const auto lines = split(bytes, '\n');
@@ -67,8 +87,8 @@ void add_code(std::vector<Mark>& marks, std::string_view bytes) {
     return mark.line < 1 || static_cast<std::size_t>(mark.line) > lines.size();
   });
   for (Mark& mark : marks) {
-    if (!mark.code.empty()) continue;
-    const std::string_view line = trim(lines[static_cast<std::size_t>(mark.line) - 1]);
+    const std::string line(
+        trim(mark.code.empty() ? lines[static_cast<std::size_t>(mark.line) - 1] : mark.code));
     mark.code = printable(line.substr(0, kMostCode));
     mark.value = printable(mark.value);
   }
@@ -86,7 +106,7 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
 
 Source read_bytes(std::string path, Kind kind, std::string_view bytes) {
   Source source{std::move(path), kind, {}, {}};
-  if (kind == Kind::kPython) source.marks = python_marks(bytes, &source.no_tree);
+  source.marks = marks_of(kind, bytes, &source.no_tree);
   add_code(source.marks, bytes);
   std::stable_sort(source.marks.begin(), source.marks.end(),
                    [](const Mark& a, const Mark& b) { return a.line < b.line; });

@@ -25,10 +25,11 @@ enum class Kind {
 /// Something that a rule has an opinion on.
 struct Mark {
   int line = 0;
-  std::string what;   // "set_device_cpu": a row of rules.cpp
-  std::string value;  // what the row's sentence needs
-  int other = 0;      // a second line that it speaks of; 0 none
-  std::string code;   // the line itself, trimmed and printable
+  std::string what;        // "set_device_cpu": a row of rules.cpp
+  std::string value;       // what the row's sentence needs
+  int other = 0;           // a second line that it speaks of; 0 none
+  std::string code = {};   // the line itself, trimmed and printable
+  std::string where = {};  // more about the place: "code cell 3, line 2"
 };
 
 struct Source {
