@@ -25,7 +25,8 @@ void add(CLI::App& app, const Option& option, std::vector<std::string>& into) {
     app.add_option_function<std::vector<std::string>>(
            option.names, [&into](const std::vector<std::string>& values) { into = values; })
         ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);  // the next word is an operand
   }
 }
 

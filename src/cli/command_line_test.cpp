@@ -81,6 +81,10 @@ TEST_CASE("a verb without a command takes words after the separator as operands"
   REQUIRE(parsed);
   CHECK(parsed->positional == Words{"--device"});
   CHECK(parsed->command.empty());
+  const auto beside = parse(kTopic, {"--device", "0", "words", "--device", "1"});
+  REQUIRE(beside);
+  CHECK(beside->positional == Words{"words"});
+  CHECK(beside->values("--device") == Words{"0", "1"});
 }
 
 TEST_CASE(

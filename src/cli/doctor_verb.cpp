@@ -9,6 +9,7 @@
 #include "doctor/collect.hpp"
 #include "doctor/diagnose.hpp"
 #include "doctor/record.hpp"
+#include "doctor/source/source.hpp"
 #include "inventory/observe.hpp"
 #include "output/diagnosis.hpp"
 #include "output/json_writer.hpp"
@@ -18,9 +19,16 @@ namespace {
 
 using doctor::Rule;
 
-Error no_such_rule(const std::string& id, const std::vector<Rule>& rules) {
+/// Of the machine, then of files.
+std::vector<std::string> known_ids() {
   std::vector<std::string> known;
-  for (const Rule& rule : rules) known.emplace_back(rule.id);
+  for (const Rule& rule : doctor::all_rules()) known.emplace_back(rule.id);
+  for (const doctor::source::Row& row : doctor::source::rows())
+    if (known.back() != row.id) known.emplace_back(row.id);
+  return known;
+}
+
+Error no_such_rule(const std::string& id, const std::vector<std::string>& known) {
   const std::string near = nearest(id, known);
   return {ErrorCode::kInvalidArgument, "E0803", text("the doctor has no rule {}", printable(id)),
           (near.empty() ? "" : text("did you mean {}?", near) + "   ") + "berth doctor --list"};
@@ -43,13 +51,50 @@ std::string in_capitals(std::string_view word) {
   return id;
 }
 
+/// "torch.cuda.set_device('cpu'): raises …"; what depends on the file is "…".
+std::string about(const doctor::source::Row& row) {
+  return fmt::format("{}: {}", row.seen, text(row.title, "…", "…"));
+}
+
+void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
+  json.field("id", row.id);
+  json.field("layer", model::name(model::Layer::kSource));
+  json.field("severity", model::name(row.severity));
+  json.field("proven", false);
+  json.field("about", about(row));
+  json.field("explains", "");
+}
+
+/// A rule about files: its first row for a program, all of them for a person.
+bool explain_source(const Context& context, const std::string& id) {
+  std::string all;
+  for (const doctor::source::Row& row : doctor::source::rows()) {
+    if (id != row.id) continue;
+    if (context.json) {
+      output::JsonWriter json;
+      json.open('{');
+      json.field("schema", 1);
+      write_row(json, row);
+      json.close('}');
+      context.out(json.finish());
+      return true;
+    }
+    all += fmt::format("{}  {}\n", row.id, about(row));
+    if (row.command[0] != '\0') all += fmt::format("       {}\n", row.command);
+    if (row.says[0] != '\0') all += fmt::format("       {}\n", tr(row.says));
+  }
+  context.out(all);
+  return !all.empty();
+}
+
 /// What one rule looks for, and where it stands among the others.
 Result<int> explain(const Context& context, const std::string& word) {
   const auto rules = doctor::all_rules();
   const std::string id = in_capitals(word);
+  if (explain_source(context, id)) return 0;
   const auto rule =
       std::find_if(rules.begin(), rules.end(), [&](const Rule& one) { return id == one.id; });
-  if (rule == rules.end()) return no_such_rule(id, rules);
+  if (rule == rules.end()) return no_such_rule(id, known_ids());
   if (context.json) {
     output::JsonWriter json;
     json.open('{');
@@ -75,13 +120,12 @@ Result<int> explain(const Context& context, const std::string& word) {
 
 /// The ids in "HW01,DRV05", in capitals; fails where one is none.
 Result<std::vector<std::string>> chosen(const Context& context) {
-  const auto rules = doctor::all_rules();
+  const auto known = known_ids();
   std::vector<std::string> ids;
   for (const std::string& list : context.arguments.values("--only")) {
     for (const std::string_view word : split(list, ',')) {
       std::string id = in_capitals(word);
-      if (std::none_of(rules.begin(), rules.end(), [&](const Rule& rule) { return id == rule.id; }))
-        return no_such_rule(id, rules);
+      if (std::find(known.begin(), known.end(), id) == known.end()) return no_such_rule(id, known);
       ids.push_back(std::move(id));
     }
   }
@@ -92,6 +136,8 @@ void list_rules(const Context& context) {
   if (!context.json) {
     for (const Rule& rule : doctor::all_rules())
       context.out(fmt::format("{:<7}{}\n", rule.id, tr(rule.about)));
+    for (const doctor::source::Row& row : doctor::source::rows())
+      context.out(fmt::format("{:<7}{}\n", row.id, about(row)));
     return;
   }
   output::JsonWriter json;
@@ -104,13 +150,18 @@ void list_rules(const Context& context) {
     write_rule(json, rule);
     json.close('}');
   }
+  for (const doctor::source::Row& row : doctor::source::rows()) {
+    json.open('{');
+    write_row(json, row);
+    json.close('}');
+  }
   json.close(']');
   json.close('}');
   context.out(json.finish());
 }
 
 Error no_python(const std::string& what) {
-  return {ErrorCode::kNotFound, "E0807", text("there is no Python at {}", printable(what)),
+  return {ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(what)),
           "berth help doctor"};
 }
 
@@ -137,6 +188,32 @@ Status choose_python(const Context& context, doctor::Sources& sources) {
   return Done{};
 }
 
+int show(const Context& context, const model::Diagnosis& diagnosis) {
+  context.out(context.json ? output::diagnosis_json(diagnosis)
+                           : output::diagnosis_text(diagnosis, context.out_terminal,
+                                                    context.arguments.has("--all")));
+  const bool wrong = std::any_of(
+      diagnosis.findings.begin(), diagnosis.findings.end(),
+      [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
+  return wrong ? 1 : 0;
+}
+
+/// Files by themselves: they are read and neither executed nor held against this machine.
+Result<int> examine_files(const Context& context, const std::vector<std::string>& only) {
+  for (const char* option : {"--from", "--record", "--pid"})
+    if (context.arguments.has(option))
+      return Error{ErrorCode::kInvalidArgument, "E0808",
+                   text("{} is about a machine, and goes with no file", option),
+                   "berth doctor train.py"};
+  std::vector<doctor::source::Source> sources;
+  for (const std::string& path : context.arguments.positional) {
+    auto source = doctor::source::read(path);
+    if (!source) return source.error();
+    sources.push_back(std::move(*source));
+  }
+  return show(context, doctor::source::diagnose(sources, only));
+}
+
 Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
   if (auto checked = inventory::Sources::check_environment(); !checked)
@@ -146,7 +223,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto word = context.arguments.value("--pid")) {
     const auto pid = to_number(*word);
     if (!pid || *pid <= 0)
-      return Error{ErrorCode::kInvalidArgument, "E0806",
+      return Error{ErrorCode::kInvalidArgument, "E0808",
                    text("'{}' is no process id", printable(*word)), "berth ps"};
     return doctor::of_process(*pid, depth);
   }
@@ -184,20 +261,14 @@ Result<int> run_doctor(const Context& context) {
   if (const auto word = context.arguments.value("--explain")) return explain(context, *word);
   const auto only = chosen(context);
   if (!only) return only.error();
+  if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto sources = sources_of(context);
   if (!sources) return sources.error();
   if (const auto chosen_python = choose_python(context, *sources); !chosen_python)
     return chosen_python.error();
   if (const auto folder = context.arguments.value("--record"))
     return record_bundle(context, *sources, *folder);
-  const auto diagnosis = doctor::diagnose(doctor::collect(*sources), {}, *only);
-  context.out(context.json ? output::diagnosis_json(diagnosis)
-                           : output::diagnosis_text(diagnosis, context.out_terminal,
-                                                    context.arguments.has("--all")));
-  const bool wrong = std::any_of(
-      diagnosis.findings.begin(), diagnosis.findings.end(),
-      [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
-  return wrong ? 1 : 0;
+  return show(context, doctor::diagnose(doctor::collect(*sources), {}, *only));
 }
 
 }  // namespace berth::cli

@@ -144,6 +144,7 @@ constexpr auto kDoctorOptions = std::to_array<Option>({
 constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor", "why the GPU can't be used, or is used badly"},
     {"berth doctor --venv ~/train", "the same for a Python environment, of which nothing is run"},
+    {"berth doctor train.py Dockerfile", "lines that do not do what they look like"},
     {"berth doctor --static --json", "for a program, without asking a driver"},
     {"berth doctor --record ./bundle", "a bundle for a bug report"},
     {"berth doctor --from ./bundle", "the same for a recorded machine"},
@@ -156,7 +157,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
      kLsOptions, kLsExamples, run_ls},
     {"ps", Group::kLook, "the processes on devices: whose, how much, where", "", false, kPsOptions,
      kPsExamples, run_ps},
-    {"doctor", Group::kLook, "say why a GPU can't be used, and how to mend it", "", false,
+    {"doctor", Group::kLook, "say why a GPU can't be used, and how to mend it", "[FILE…]", false,
      kDoctorOptions, kDoctorExamples, run_doctor},
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},

@@ -120,10 +120,61 @@ std::string not_checked(const model::Diagnosis& diagnosis, const Terminal& termi
   return folded(label, all, display_width(label), terminal);
 }
 
+std::string_view word_of(Severity severity) {
+  return severity == Severity::kInfo      ? tr("info")
+         : severity == Severity::kWarning ? tr("warning")
+                                          : tr("error");
+}
+
+/// "train.py:12   the line   why   error SRC02", then what to write or do instead.
+std::string in_source(const Finding& finding, int place, int code, const Terminal& terminal) {
+  const std::string id = fmt::format("{} {}", word_of(finding.severity), finding.id);
+  const int width = std::min(terminal.width, 140);
+  const int beside = width - place - code - 6 - display_width(id) - 2;
+  const std::string shift(static_cast<std::size_t>(place) + 3, ' ');
+  const std::string where = fmt::format("{}:{}", printable(finding.file), finding.line);
+  const std::string line = finding.evidence.empty() ? "" : finding.evidence.front();
+  const Style style = style_of(finding.severity);
+  std::string out = pad(where, place) + "   ";
+  if (display_width(finding.title) <= beside) {
+    out += pad(clip(line, code), code) + "   " + terminal.paint(style, pad(finding.title, beside)) +
+           "  " + id + "\n";
+  } else {
+    const int room = std::max(20, width - place - 3 - display_width(id) - 2);
+    out += pad(clip(line, room), room) + "  " + id + "\n";
+    for (const std::string& part : wrap(finding.title, std::max(40, width - place - 3)))
+      out += shift + terminal.paint(style, part) + "\n";
+  }
+  for (std::size_t i = 1; i < finding.evidence.size(); ++i)
+    out += shift + finding.evidence[i] + "\n";
+  for (const model::Fix& fix : finding.fix) {
+    if (!fix.command.empty()) out += labelled(shift + "→  ", fix.command, place + 6);
+    if (!fix.says.empty())
+      out += folded(fix.command.empty() ? shift + "→  " : "", fix.says, place + 6, terminal);
+  }
+  return out;
+}
+
+std::string source_text(const model::Diagnosis& diagnosis, const Terminal& terminal) {
+  int place = 0;
+  int code = 0;
+  for (const Finding& one : diagnosis.findings) {
+    place = std::max(place, display_width(fmt::format("{}:{}", printable(one.file), one.line)));
+    if (!one.evidence.empty()) code = std::max(code, display_width(one.evidence.front()));
+  }
+  std::string out;
+  for (const Finding& one : diagnosis.findings)
+    out += in_source(one, std::min(place, 40), std::min(code, 44), terminal);
+  const std::string unknown = not_checked(diagnosis, terminal);
+  return out + (unknown.empty() ? "" : "\n" + unknown);
+}
+
 }  // namespace
 
 std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& terminal, bool all) {
   const auto& findings = diagnosis.findings;
+  if (!findings.empty() && findings.front().layer == model::Layer::kSource)
+    return terminal.spell(source_text(diagnosis, terminal));
   // What another explains is mended with it; and a piece of information is no finding to act on.
   std::vector<Finding> full;
   std::vector<Finding> brief;

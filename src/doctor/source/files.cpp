@@ -1,0 +1,221 @@
+// Readers of files made of lines: scripts, Dockerfiles, requirements, YAML. They are tolerant: what
+// they do not understand they pass over.
+#include <algorithm>
+#include <optional>
+
+#include "base/file.hpp"
+#include "doctor/source/shell.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+void add(Marks& marks, int line, const char* what, std::string_view value = {}) {
+  marks.push_back({line, what, std::string(value), 0, {}, {}});
+}
+
+// ---- batch scripts
+
+constexpr std::string_view kLaunchers[] = {"torchrun",
+                                           "torch.distributed",
+                                           "accelerate",
+                                           "deepspeed",
+                                           "mpirun",
+                                           "mpiexec",
+                                           "horovod",
+                                           "nproc",
+                                           "vllm",
+                                           "tensor_parallel",
+                                           "tensor-parallel",
+                                           "device_map",
+                                           "ntasks",
+                                           "lightning",
+                                           "CUDA_VISIBLE_DEVICES",
+                                           "wait",
+                                           "parallel",
+                                           "xargs",
+                                           "ray ",
+                                           "srun -n"};
+
+struct Batch {
+  int line = 0;  // of the GPUs
+  long gpus = 0;
+  bool several_tasks = false;
+};
+
+long last_number(std::string_view value) {
+  return to_number(value.substr(value.rfind(':') + 1)).value_or(0);
+}
+
+void directive(Batch& batch, int line, std::string_view option) {
+  const std::size_t end = option.find_first_of("= ");
+  const std::string_view name = option.substr(0, end);
+  const std::string_view value = end == std::string_view::npos ? "" : trim(option.substr(end + 1));
+  const bool tasks = name == "-n" || name == "--ntasks" || name == "--ntasks-per-node" ||
+                     name == "-N" || name == "--nodes" || name == "--array" || name == "-a";
+  if (tasks && value != "1") batch.several_tasks = true;
+  if (name.starts_with("--gpus-per-task") || name.starts_with("--ntasks-per-gpu"))
+    batch.several_tasks = true;
+  const bool gpus = name == "--gpus" || name == "-G" || name == "--gpus-per-node" ||
+                    (name == "--gres" && value.starts_with("gpu"));
+  if (!gpus) return;
+  batch.line = line;
+  batch.gpus = last_number(value);
+}
+
+void batch_marks(Marks& marks, std::string_view text) {
+  Batch batch;
+  int number = 0;
+  std::string rest;
+  for (const std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.starts_with("#SBATCH"))
+      directive(batch, number, trim(line.substr(7)));
+    else if (!trim(line).starts_with('#'))
+      rest += std::string(line) + "\n";
+  }
+  if (batch.gpus > 1 && !batch.several_tasks && contains(rest, "python") &&
+      !contains_any(rest, kLaunchers))
+    add(marks, batch.line, "batch_of_one_process", std::to_string(batch.gpus));
+}
+
+// ---- Dockerfiles
+
+std::optional<std::pair<int, int>> version_in(std::string_view tag) {
+  std::size_t at = 0;
+  int parts[2] = {0, 0};
+  for (int& part : parts) {
+    const std::size_t begin = at;
+    for (; at < tag.size() && at - begin < 4 && tag[at] >= '0' && tag[at] <= '9'; ++at)
+      part = part * 10 + (tag[at] - '0');
+    if (at == begin) return std::nullopt;
+    ++at;
+  }
+  return std::pair(parts[0], parts[1]);
+}
+
+void image_mark(Marks& marks, int line, std::string_view image) {
+  const std::size_t colon = image.rfind(':');
+  if (colon == std::string_view::npos || contains(image, "$")) return;
+  const std::string_view tag = image.substr(colon + 1);
+  const auto version = version_in(tag);
+  const bool cuda = image.substr(0, colon).ends_with("nvidia/cuda");
+  const bool torch = image.substr(0, colon).ends_with("pytorch/pytorch");
+  if (cuda && version && *version < std::pair(11, 8))
+    add(marks, line, "old_cuda_image", tag);
+  else if (torch && version && version->first < 2)
+    add(marks, line, "old_torch_image", tag);
+  else if ((cuda || torch) && (contains(tag, "ubuntu18.04") || contains(tag, "ubuntu20.04") ||
+                               contains(tag, "ubuntu16.04") || contains(tag, "centos7")))
+    add(marks, line, "old_system_image", tag);
+}
+
+void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (words.words.size() > 2 && !contains(words.words[1], "=")) {
+    pairs.emplace_back(words.words[1], words.words[2]);
+    for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
+  } else {
+    for (std::size_t i = 1; i < words.words.size(); ++i) {
+      const std::size_t equals = words.words[i].find('=');
+      if (equals != std::string::npos)
+        pairs.emplace_back(words.words[i].substr(0, equals), words.words[i].substr(equals + 1));
+    }
+  }
+  for (const auto& [name, value] : pairs) {
+    commands.add_setting(words.line, name, value);
+    if (name == "CUDA_VISIBLE_DEVICES" && !value.empty() && value[0] >= '0' && value[0] <= '9')
+      add(marks, words.line, "visible_in_image", value);
+  }
+}
+
+/// A Dockerfile's instructions: lines, with those that end in a backslash.
+void instruction_marks(CommandMarks& commands, Marks& marks, int line, std::string_view text) {
+  const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
+  const std::string name = lower(text.substr(0, end));
+  if (name == "run" || name == "cmd" || name == "entrypoint") {
+    for (Command& command : shell_commands(text.substr(end), line)) {
+      while (!command.words.empty() && command.words[0].starts_with("--"))
+        command.words.erase(command.words.begin());
+      if (!command.words.empty()) commands.add(command);
+    }
+  } else if (name == "from" || name == "env") {
+    const auto words = shell_commands(text, line);
+    if (words.empty()) return;
+    if (name == "env") return environment_marks(commands, marks, words.front());
+    for (std::size_t i = 1; i < words.front().words.size(); ++i)
+      if (!words.front().words[i].starts_with("--"))
+        return image_mark(marks, line, words.front().words[i]);
+  }
+}
+
+}  // namespace
+
+std::vector<Line> lines_of(std::string_view text) {
+  std::vector<Line> lines;
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    const std::size_t hash = line.find('#');
+    if (hash == 0 || (hash != std::string_view::npos && line[hash - 1] == ' '))
+      line = line.substr(0, hash);
+    const std::size_t indent = line.find_first_not_of(' ');
+    const std::string_view words = trim(line);
+    if (!words.empty()) lines.push_back({number, indent, words});
+  }
+  return lines;
+}
+
+Marks shell_marks(std::string_view text) {
+  Marks marks;
+  CommandMarks commands(marks);
+  for (const Command& command : shell_commands(text)) commands.add(command);
+  commands.finish();
+  batch_marks(marks, text);
+  return marks;
+}
+
+Marks dockerfile_marks(std::string_view text) {
+  Marks marks;
+  CommandMarks commands(marks);
+  std::size_t at = 0;
+  int line = 1;
+  while (at < text.size()) {
+    // A comment or an empty line inside a continued instruction does not end it.
+    std::size_t end = at;
+    int lines = 0;
+    for (bool more = true; more && end < text.size();) {
+      const std::size_t next = std::min(text.find('\n', end), text.size());
+      const std::string_view one = trim(text.substr(end, next - end));
+      more = one.ends_with('\\') || (lines > 0 && (one.empty() || one.starts_with('#')));
+      ++lines;
+      end = next + 1;
+    }
+    const std::string_view whole = text.substr(at, std::min(end, text.size()) - at);
+    const std::size_t begin = whole.find_first_not_of(" \t\r\n");
+    if (begin != std::string_view::npos && whole[begin] != '#')
+      instruction_marks(commands, marks, line, whole.substr(begin));
+    line += lines;
+    at = end;
+  }
+  commands.finish();
+  return marks;
+}
+
+Marks requirements_marks(std::string_view text) {
+  Marks marks;
+  int index = 0;
+  std::string url;
+  bool exact = false;
+  for (const Line& line : lines_of(text)) {
+    requirement_mark(marks, line.number, line.text);
+    exact = exact || contains(line.text, "+cu") || contains(line.text, "+rocm");
+    if (line.text.starts_with("--extra-index-url") && is_wheel_index(line.text)) {
+      index = line.number;
+      url = trim(line.text.substr(sizeof "--extra-index-url"));
+    }
+  }
+  if (index != 0 && !exact) add(marks, index, "extra_index", url);
+  return marks;
+}
+
+}  // namespace berth::doctor::source

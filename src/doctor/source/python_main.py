@@ -1,0 +1,24 @@
+"""The end of the embedded script: reads the file, calls what looks, and prints."""
+
+
+def main():
+    looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
+             forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
+    try:
+        data = sys.stdin.buffer.read()
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")
+        source = Source(text.replace("\r\n", "\n").replace("\r", "\n"))
+        for look in looks:
+            look(source)
+        answer = {"marks": sorted(source.marks)}
+    except SyntaxError as problem:
+        answer = {"problem": "syntax", "line": problem.lineno or 0}
+    except (ValueError, RecursionError, MemoryError, OverflowError):
+        answer = {"problem": "too deep or too large", "line": 0}
+    sys.stdout.write(json.dumps(answer))
+
+
+main()

@@ -1,0 +1,262 @@
+"""Marks that need the order of things: what runs before what, in which loop, in which handler."""
+import builtins
+
+STARTS = {"torch.cuda." + name for name in (
+    "init current_device get_device_name get_device_properties get_device_capability mem_get_info synchronize "
+    "set_device").split()}
+ASKS = {"torch.cuda.is_available", "torch.cuda.device_count"}
+BUILTINS = set(dir(builtins))
+LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def names_cuda(source, node):
+    if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device" and node.args:
+        node = node.args[0]
+    return (constant(node) or "").startswith("cuda")
+
+
+def starts_cuda(source, call, name):
+    """Certainly initialises CUDA in this process."""
+    if name in STARTS:
+        return not (call.args and cpu_device(source, call.args[0]))
+    if method(call) == "cuda" and not name.startswith("torch."):
+        return True
+    if method(call) == "to" and call.args and names_cuda(source, call.args[0]):
+        return True
+    device = keyword(call, "device")
+    return name.startswith("torch.") and device is not None and names_cuda(source, device)
+
+
+def branches(node):
+    """{an if, a try, …: the part of it that the node is in}, up to the scope."""
+    parts = {}
+    for child, parent in climb(node):
+        if isinstance(parent, (ast.If, ast.Try, ast.IfExp)):
+            for part in ("body", "orelse", "handlers", "finalbody"):
+                held = getattr(parent, part, None)
+                if held is child or isinstance(held, list) and any(one is child for one in held):
+                    parts[parent] = part
+        elif isinstance(parent, (ast.Match, ast.ExceptHandler)):
+            parts[parent] = id(child)
+    return parts
+
+
+def comes_before(first, then):
+    """Both run in the same scope, and whoever comes to `then` may have come by `first`."""
+    if (first.lineno, first.col_offset) >= (then.lineno, then.col_offset) or scope_of(first) is not scope_of(then):
+        return False
+    one, other = branches(first), branches(then)
+    if any(parent in other and other[parent] != part for parent, part in one.items()):
+        return False
+    for parent, part in one.items():
+        held = getattr(parent, part, None) if isinstance(part, str) else None
+        if parent not in other and isinstance(held, list) and isinstance(held[-1], LEAVES):
+            return False
+    return True
+
+
+def visible_devices(source):
+    """CUDA_VISIBLE_DEVICES set when CUDA has already read it."""
+    late = [node for node, name, _ in source.settings if name == "CUDA_VISIBLE_DEVICES"]
+    if not late:
+        return
+    starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
+    asks = [call for call, name in source.calls if name in ASKS]
+    children = any(name.startswith(("subprocess.", "multiprocessing.")) for _, name in source.calls)
+    for node in late:
+        start = next((one for one in starts if comes_before(one, node)), None)
+        ask = next((one for one in asks if comes_before(one, node)), None)
+        if start is not None and not children:
+            source.mark(node, "visible_too_late", "", start.lineno)
+        elif start is not None or ask is not None:
+            source.mark(node, "visible_maybe_late", "", (start or ask).lineno)
+
+
+def forks(source):
+    if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
+        return
+    starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
+    functions = {one.name: one for one in source.all(ast.FunctionDef)}
+    for call, name in source.calls:
+        if name not in ("multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"):
+            continue
+        start = next((one for one in starts if comes_before(one, call)), None)
+        if start is None:
+            continue
+        target = keyword(call, "target")
+        function = functions.get(target.id) if isinstance(target, ast.Name) else None
+        if function is not None:
+            text = "\n".join(source.lines[function.lineno - 1:function.end_lineno])
+            if "cuda" in text:
+                source.mark(call, "fork_after_cuda", "", start.lineno)
+        elif name != "multiprocessing.Process":
+            source.mark(call, "pool_after_cuda", "", start.lineno)
+
+
+def within(node, parent):
+    while node is not None and node is not parent:
+        node = node.parent
+    return node is parent
+
+
+def handlers(source):
+    calls = {}  # id of a try → the functions that its body calls
+    for call, name in source.calls:
+        if isinstance(call.func, ast.Name) and call.func.id in BUILTINS or method(call) in ("append", "info", "warning"):
+            continue
+        for child, parent in climb(call):
+            if isinstance(parent, ast.Try) and any(one is child for one in parent.body):
+                calls.setdefault(id(parent), set()).add(ast.dump(call.func))
+    for handler in source.all(ast.ExceptHandler):
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        kinds = [source.dotted(kind) for kind in kinds if kind is not None]
+        runtime = any(kind in ("RuntimeError", "Exception") for kind in kinds)
+        memory = any(kind.startswith("torch.") and kind.endswith("OutOfMemoryError") for kind in kinds)
+        if runtime or memory:
+            look_at_handler(source, handler, calls.get(id(handler.parent), set()), memory)
+
+
+def look_at_handler(source, handler, tried, memory):
+    inside = list(ast.walk(handler))
+    for node in inside:
+        text = node.value.lower() if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        memory = memory or "out of memory" in text or \
+            isinstance(node, ast.Call) and source.dotted(node.func) == "torch.cuda.empty_cache"
+    if memory:
+        again = next((node for node in inside if isinstance(node, ast.Call) and ast.dump(node.func) in tried), None)
+        if again is not None:
+            source.mark(again, "retry_inside_except", "", handler.lineno)
+    for node in inside:
+        if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or \
+                not isinstance(node.test.ops[0], ast.In):
+            continue
+        text = (constant(node.test.left) or "").lower().strip()
+        goes_on = isinstance(node.body[-1], ast.Continue) or \
+            loop_of(handler) is not None and not isinstance(node.body[-1], LEAVES)
+        if text in ("cuda", "cuda error") and goes_on and loop_of(handler) is not None:
+            source.mark(node, "retry_on_any_cuda", node.test.left.value)
+
+
+def each_step(source):
+    """What happens in every step of a training loop: one that calls backward()."""
+    losses = {}  # loop → names whose backward() is called in it
+    for call, _ in source.calls:
+        if method(call) == "backward" and isinstance(call.func.value, ast.Name):
+            for _, parent in climb(call):
+                if isinstance(parent, LOOPS):
+                    losses.setdefault(parent, set()).add(call.func.value.id)
+    summed_losses(source, losses)
+    told = set()
+    for call, name in source.calls:
+        loop = loop_of(call)
+        if loop is None or loop not in losses or loop in told or is_conditional(call, loop):
+            continue
+        prints = name == "print" and any(isinstance(one, ast.Name) and one.id in losses[loop] for one in call.args)
+        if prints or method(call) in ("item", "cpu") and not call.args:
+            told.add(loop)
+            source.mark(call, "waits_every_step", "print()" if prints else "." + method(call) + "()", loop.lineno)
+
+
+def plain_loss(node, names):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+        return plain_loss(node.left, names)
+    return node.id if isinstance(node, ast.Name) and node.id in names else ""
+
+
+def summed_losses(source, losses):
+    kept = []  # (node, what keeps it, the loss)
+    for node in source.all(ast.AugAssign):
+        if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute)):
+            kept.append((node, node.target, node.value))
+    for call, _ in source.calls:
+        if method(call) == "append" and len(call.args) == 1:
+            kept.append((call, call.func.value, call.args[0]))
+    backward = {ast.unparse(call.func.value) for call, _ in source.calls if method(call) == "backward"}
+    assigned = [(node, ast.unparse(target), node.value) for node in source.all(ast.Assign) for target in node.targets
+                if isinstance(target, (ast.Name, ast.Attribute))] if kept and losses else []
+    for node, keeper, value in kept:
+        loop = loop_of(node)
+        name = plain_loss(value, losses.get(loop, ()))
+        keeper = ast.unparse(keeper)
+        if not name or keeper in backward:
+            continue
+        inner = [(target, given) for place, target, given in assigned if within(place, loop)]
+        number = any(target == name and isinstance(given, ast.Call) and
+                     (method(given) in ("item", "detach") or isinstance(given.func, ast.Name) and given.func.id == "float")
+                     for target, given in inner)
+        if not number and not any(target == keeper for target, _ in inner):
+            source.mark(node, "loss_keeps_graph", name)
+
+
+def distributed(source):
+    wraps = [call for call, name in source.calls if name == "torch.nn.parallel.DistributedDataParallel"]
+    if not wraps:
+        return
+    text = source.text
+    somewhere = any(method(call) == "cuda" and not call.args and not call.keywords or
+                    method(call) == "to" and call.args and constant(call.args[0]) == "cuda" for call, _ in source.calls)
+    chosen = re.search(r"set_device|local_rank|LOCAL_RANK|CUDA_VISIBLE_DEVICES|cuda\.device\(|[\"']cuda:", text)
+    for call in wraps:
+        if somewhere and not chosen and keyword(call, "device_ids") is None and not has_stars(call):
+            source.mark(call, "ddp_without_device")
+    if re.search(r"[sS]ampler|IterableDataset|split_dataset|[sS]hard", text):
+        return
+    for call, name in source.calls:
+        if name != "torch.utils.data.DataLoader" or has_stars(call):
+            continue
+        holder = getattr(call.parent, "targets", [None])[0]
+        if holder is None or not re.search(r"val|test|eval", ast.unparse(holder), re.I):
+            source.mark(call, "loader_without_sampler", "", wraps[0].lineno)
+
+
+def timings(source):
+    if "synchronize" in source.text:
+        return
+    uses = any(starts_cuda(source, call, name) for call, name in source.calls)
+    for call, name in source.calls:
+        if name not in ("timeit.timeit", "timeit.repeat", "timeit.Timer") or not call.args:
+            continue
+        if isinstance(call.args[0], ast.Lambda) and uses or "cuda" in (constant(call.args[0]) or ""):
+            source.mark(call, "timed_launch")
+
+
+def counts_cores(source, node):
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call):
+            name = source.dotted(one.func)
+            if name in ("os.cpu_count", "multiprocessing.cpu_count"):
+                return True
+            if name == "min":
+                return False
+    return False
+
+
+def workers(source):
+    for call, name in source.calls:
+        given = keyword(call, "num_workers")
+        if given is not None and counts_cores(source, given):
+            source.mark(given, "workers_from_cores")
+    for node in source.all(ast.Assign):
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and target.id == "num_workers" and counts_cores(source, node.value):
+            source.mark(node, "workers_from_cores")
+
+
+def prunes(source):
+    made = [call for call, name in source.calls if re.match(r"torch\.nn\.utils\.prune\.\w+structured$", name)]
+    if made and not any(name == "torch.nn.utils.prune.remove" for _, name in source.calls):
+        source.mark(made[0], "pruned_and_kept")
+
+
+def settings_and_commands(source):
+    """Variables and commands, for the rules that shell scripts share."""
+    for node, name, value in source.settings:
+        if name is not None and value is not None:
+            source.mark(node, "setting", name + "=" + value)
+    for call, name in source.calls:
+        if name not in ("os.system", "os.popen") and not name.startswith("subprocess.") or not call.args:
+            continue
+        words = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else [call.args[0]]
+        words = [constant(word) for word in words]
+        if all(word is not None for word in words):
+            source.mark(call, "command", " ".join(words))

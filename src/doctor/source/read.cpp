@@ -1,0 +1,125 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/source/shell.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+constexpr std::size_t kMostBytes = 4 << 20;
+constexpr std::size_t kMostCode = 200;
+
+Error refused(const std::string& path, const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0807", text("{}: {}", printable(path), why),
+          tr("a script, notebook, Dockerfile, requirements, environment.yml, batch or compose "
+             "file: berth doctor train.py")
+              .data()};
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+Kind kind_by_name(std::string_view path) {
+  const std::string name = lower(path.substr(path.rfind('/') + 1));
+  const auto ends = [&](std::string_view tail) { return name.ends_with(tail); };
+  if (ends(".py") || ends(".pyw")) return Kind::kPython;
+  if (ends(".ipynb")) return Kind::kNotebook;
+  if (has(name, "dockerfile") || has(name, "containerfile")) return Kind::kDockerfile;
+  if (ends(".yml") || ends(".yaml")) return Kind::kYaml;
+  if (ends(".txt") && (has(name, "requirements") || has(name, "constraints")))
+    return Kind::kRequirements;
+  if (ends(".sh") || ends(".bash") || ends(".sbatch") || ends(".slurm") || ends(".zsh"))
+    return Kind::kShell;
+  return Kind::kUnknown;
+}
+
+Result<std::string> bytes_of(const std::string& path) {
+  // Non-blocking: a FIFO that nobody writes to must not hold us.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat about {};
+  if (!file || ::fstat(file.get(), &about) != 0) return refused(path, ::strerrordesc_np(errno));
+  if (!S_ISREG(about.st_mode)) return refused(path, std::string(tr("no regular file")));
+  std::string bytes;
+  std::array<char, 65536> buffer{};
+  while (bytes.size() <= kMostBytes) {
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return refused(path, ::strerrordesc_np(errno));
+    if (count == 0) return bytes;
+    bytes.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return refused(path, std::string(tr("larger than 4 MiB")));
+}
+
+Marks marks_of(Kind kind, std::string_view bytes, std::string* no_tree) {
+  switch (kind) {
+    case Kind::kPython:
+      return python_marks(bytes, no_tree);
+    case Kind::kNotebook:
+      return notebook_marks(bytes, no_tree);
+    case Kind::kShell:
+      return shell_marks(bytes);
+    case Kind::kDockerfile:
+      return dockerfile_marks(bytes);
+    case Kind::kRequirements:
+      return requirements_marks(bytes);
+    case Kind::kYaml:
+      return yaml_marks(bytes);
+    case Kind::kUnknown:
+      break;
+  }
+  return {};
+}
+
+/// Gives every mark its line; what points beyond the file is dropped.
+void add_code(std::vector<Mark>& marks, std::string_view bytes) {
+  const auto lines = split(bytes, '\n');
+  std::erase_if(marks, [&](const Mark& mark) {
+    return mark.line < 1 || static_cast<std::size_t>(mark.line) > lines.size();
+  });
+  for (Mark& mark : marks) {
+    const std::string line(
+        trim(mark.code.empty() ? lines[static_cast<std::size_t>(mark.line) - 1] : mark.code));
+    mark.code = printable(line.substr(0, kMostCode));
+    mark.value = printable(mark.value);
+  }
+}
+
+}  // namespace
+
+Kind kind_of(std::string_view path, std::string_view bytes) {
+  const Kind named = kind_by_name(path);
+  if (named != Kind::kUnknown) return named;
+  const std::string_view first = bytes.substr(0, bytes.find('\n'));
+  if (!first.starts_with("#!")) return Kind::kUnknown;
+  return has(first, "python") ? Kind::kPython : has(first, "sh") ? Kind::kShell : Kind::kUnknown;
+}
+
+Source read_bytes(std::string path, Kind kind, std::string_view bytes) {
+  Source source{std::move(path), kind, {}, {}};
+  source.marks = marks_of(kind, bytes, &source.no_tree);
+  add_code(source.marks, bytes);
+  std::stable_sort(source.marks.begin(), source.marks.end(),
+                   [](const Mark& a, const Mark& b) { return a.line < b.line; });
+  return source;
+}
+
+Result<Source> read(const std::string& path) {
+  const auto bytes = bytes_of(path);
+  if (!bytes) return bytes.error();
+  const Kind kind = kind_of(path, *bytes);
+  if (kind == Kind::kUnknown)
+    return refused(path, std::string(tr("of no kind that the doctor reads")));
+  return read_bytes(path, kind, *bytes);
+}
+
+}  // namespace berth::doctor::source

@@ -1,0 +1,35 @@
+// The readers behind read_bytes(); each gives marks without `code`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/source/source.hpp"
+
+namespace berth::doctor::source {
+
+using Marks = std::vector<Mark>;
+
+/// By the syntax tree; else by lines, and `no_tree` says why.
+Marks python_marks(std::string_view text, std::string* no_tree);
+/// The code cells, and their `!` and `%` lines.
+Marks notebook_marks(std::string_view bytes, std::string* no_tree);
+/// Unmistakable lines alone; comments and texts over several lines are left out.
+Marks python_lines(std::string_view text);
+
+/// What Python's parser in the embedded script said; nullopt: no answer.
+std::optional<std::string> ask_interpreter(const std::string& script, std::string_view input);
+
+struct Line {
+  int number = 0;
+  std::size_t indent = 0;
+  std::string_view text;  // trimmed, without comment
+};
+/// Lines with something on them, where `#` begins a comment.
+std::vector<Line> lines_of(std::string_view text);
+
+std::string lower(std::string_view text);
+
+}  // namespace berth::doctor::source

@@ -1,0 +1,290 @@
+#include "doctor/source/shell.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+/// Takes a text apart, character by character.
+class Reader {
+ public:
+  Reader(std::string_view text, int line) : text_(text), line_(line) {}
+
+  std::vector<Command> all() {
+    while (at_ < text_.size()) step();
+    end_command();
+    return std::move(commands_);
+  }
+
+ private:
+  void step() {
+    const char c = text_[at_++];
+    if (c == '\\' && at_ < text_.size()) {
+      escaped();
+    } else if (c == '\'' || c == '"') {
+      quoted(c);
+    } else if (c == '#' && !in_word_) {
+      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+    } else if (c == '<' && text_.substr(at_, 1) == "<" && text_.substr(at_ + 1, 1) != "<") {
+      here_document();
+    } else if (c == '\n') {
+      end_command();
+      ++line_;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      end_word();
+    } else if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '`') {
+      end_command();
+    } else {
+      add(c);
+    }
+  }
+  void escaped() {
+    const char c = text_[at_++];
+    if (c == '\r' && text_.substr(at_, 1) == "\n") ++at_;
+    if (c != '\n' && c != '\r') return add(c);
+    end_word();
+    ++line_;
+  }
+  void quoted(char quote) {
+    begin_word();
+    while (at_ < text_.size() && text_[at_] != quote) {
+      if (text_[at_] == '\\' && quote == '"' && at_ + 1 < text_.size()) ++at_;
+      if (text_[at_] == '\n') ++line_;
+      add(text_[at_++]);
+    }
+    ++at_;
+  }
+  /// The rest of the line still is commands; the text after it, up to the word, is not.
+  void here_document() {
+    ++at_;
+    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    std::string_view word = text_.substr(at_, end - at_);
+    if (word.starts_with('-')) word.remove_prefix(1);
+    word = trim(word);
+    if (!word.empty() && (word[0] == '\'' || word[0] == '"'))
+      word = word.substr(1, word.find(word[0], 1) - 1);
+    else
+      word = word.substr(0, word.find_first_of(" \t;|&>)"));
+    end_command();
+    if (word.empty()) return;
+    at_ = end;
+    while (at_ < text_.size()) {
+      ++at_;
+      ++line_;
+      const std::size_t next = std::min(text_.find('\n', at_), text_.size());
+      const bool last = trim(text_.substr(at_, next - at_)) == word;
+      at_ = next;
+      if (last) return;
+    }
+  }
+  void begin_word() {
+    if (!in_word_) {
+      if (words_.empty()) begin_ = line_;
+      words_.emplace_back();
+    }
+    in_word_ = true;
+  }
+  void add(char c) {
+    begin_word();
+    words_.back() += c;
+  }
+  void end_word() { in_word_ = false; }
+  void end_command() {
+    end_word();
+    if (!words_.empty()) commands_.push_back({begin_, std::move(words_)});
+    words_.clear();
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_;
+  int begin_ = 0;
+  bool in_word_ = false;
+  std::vector<std::string> words_;
+  std::vector<Command> commands_;
+};
+
+constexpr std::string_view kBefore[] = {"sudo",  "env", "time", "nohup", "exec",
+                                        "then",  "do",  "else", "if",    "!",
+                                        "while", "{",   "-E",   "srun",  "command"};
+constexpr std::string_view kWheels[] = {"torch", "tensorflow", "jax", "cupy", "onnxruntime-gpu"};
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// "NAME" of "NAME=value"; "" where it is none.
+std::string_view assigned(std::string_view word) {
+  const std::size_t end = word.find('=');
+  if (end == std::string_view::npos || end == 0) return "";
+  for (const char c : word.substr(0, end))
+    if (c != '_' && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
+      return "";
+  return word.substr(0, end);
+}
+
+std::string_view value_of(const std::vector<std::string>& words, std::string_view option) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == option && i + 1 < words.size()) return words[i + 1];
+    if (word.starts_with(option) && word.substr(option.size()).starts_with('='))
+      return word.substr(option.size() + 1);
+  }
+  return "";
+}
+
+bool any_word(const std::vector<std::string>& words, auto&& test) {
+  return std::any_of(words.begin(), words.end(), test);
+}
+
+/// From where on CUDA drops what is named; "" nowhere. A number begins with a digit, others are
+/// names.
+std::string dropped_from(std::string_view value) {
+  for (const std::string_view token : split(value, ',')) {
+    const bool blank = trim(token).empty();
+    if (!blank && (token.front() == ' ' || token.front() == '\t')) return std::string(token);
+  }
+  return "";
+}
+
+}  // namespace
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return contains(text, part); });
+}
+
+std::vector<Command> shell_commands(std::string_view text, int first_line) {
+  return Reader(text, first_line).all();
+}
+
+bool is_wheel_index(std::string_view url) {
+  return contains(url, "download.pytorch.org/whl/cu") ||
+         contains(url, "download.pytorch.org/whl/rocm");
+}
+
+void requirement_mark(Marks& marks, int line, std::string_view requirement) {
+  const std::string name = lower(requirement.substr(0, requirement.find_first_of("=<>~![; @")));
+  if (name != "tensorflow-gpu" && name != "tensorflow_gpu") return;
+  const std::size_t pin = requirement.find("==");
+  const bool old = pin != std::string_view::npos;
+  marks.push_back({line,
+                   old ? "tensorflow_gpu_pinned" : "tensorflow_gpu",
+                   std::string(trim(requirement)),
+                   0,
+                   {},
+                   {}});
+}
+
+void CommandMarks::mark(int line, const char* what, std::string value) {
+  marks_.push_back({line, what, std::move(value), 0, {}, {}});
+}
+
+void CommandMarks::add_setting(int line, std::string_view name, std::string_view value) {
+  if (name == "CUDA_LAUNCH_BLOCKING" && value == "1") mark(line, "launch_blocking");
+  if ((name == "NCCL_BLOCKING_WAIT" || name == "NCCL_ASYNC_ERROR_HANDLING") && !value.empty())
+    mark(line, "nccl_renamed", std::string(name));
+  if (name == "NCCL_P2P_DISABLE" && value == "1") mark(line, "nccl_p2p_off");
+  if (name == "NCCL_DEBUG" && (value == "INFO" || value == "TRACE")) mark(line, "nccl_debug");
+  if (name == "TF_CPP_MIN_LOG_LEVEL" && value == "3") mark(line, "tf_hides_errors");
+  if (name == "LD_LIBRARY_PATH" && contains(value, "/cuda")) library_paths_.push_back(line);
+  if (name != "CUDA_VISIBLE_DEVICES" || contains(value, "$")) return;
+  if (const std::string from = dropped_from(value); !from.empty())
+    mark(line, "visible_with_blank", from);
+  else if (trim(value).ends_with(','))
+    mark(line, "visible_ends_in_comma");
+}
+
+void CommandMarks::pip(const Command& command, std::size_t from) {
+  const std::vector<std::string> given(command.words.begin() + static_cast<std::ptrdiff_t>(from),
+                                       command.words.end());
+  if (is_wheel_index(value_of(given, "--extra-index-url")) &&
+      !any_word(given, [](const std::string& word) {
+        return contains(word, "+cu") || contains(word, "+rocm");
+      }))
+    mark(command.line, "extra_index", std::string(value_of(given, "--extra-index-url")));
+  for (const std::string& word : given) {
+    requirement_mark(marks_, command.line, word);
+    const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ "));
+    wheels_ = wheels_ || is_one_of(name, kWheels) || name.starts_with("cupy-cuda");
+  }
+}
+
+/// The variables that the words begin with; gives the first word that is none.
+std::size_t CommandMarks::settings(const Command& command) {
+  const std::vector<std::string>& words = command.words;
+  bool exported = false;
+  std::size_t first = 0;
+  for (; first < words.size(); ++first) {
+    const std::string_view name = assigned(words[first]);
+    exported = exported || words[first] == "export";
+    if (name.empty() && words[first] != "export" && !is_one_of(words[first], kBefore)) break;
+    if (name.empty()) continue;
+    // "0, 1" without quotes: the shell makes it two words.
+    std::string value = words[first].substr(name.size() + 1);
+    const bool more = first + 1 < words.size();
+    if (value.ends_with(',') && more && to_number(words[first + 1]))
+      value += " " + words[first + 1];
+    if (exported || more) add_setting(command.line, name, value);
+  }
+  return first;
+}
+
+void CommandMarks::files(const Command& command, std::string_view program) {
+  const std::vector<std::string>& words = command.words;
+  const bool open_to_all = any_word(words, [](std::string_view word) {
+    return word == "777" || word == "0777" || word == "a+rwx" || word == "ugo+rwx";
+  });
+  const bool nodes = any_word(words, [](std::string_view word) {
+    return word.starts_with("/dev/nvidia") || word.starts_with("/dev/dri") ||
+           word.starts_with("/dev/kfd");
+  });
+  if (program == "chmod" && open_to_all && nodes) mark(command.line, "device_chmod");
+  if ((program == "cp" || program == "mv") && contains(words.back(), "/cuda") &&
+      any_word(words, [](std::string_view word) { return contains(word, "cudnn"); }))
+    mark(command.line, "cudnn_copied");
+}
+
+void CommandMarks::conda(const Command& command) {
+  bool channel = false;
+  std::string package;
+  for (std::size_t i = 1; i < command.words.size(); ++i) {
+    const std::string_view word = command.words[i];
+    const std::string_view before = command.words[i - 1];
+    channel = channel || (word == "pytorch" && (before == "-c" || before == "--channel")) ||
+              word == "--channel=pytorch" || word.starts_with("pytorch::");
+    if (word.starts_with("cudatoolkit") || word.starts_with("pytorch-cuda")) package = word;
+  }
+  if (channel && !package.empty()) mark(command.line, "conda_pytorch", package);
+}
+
+void CommandMarks::add(const Command& command) {
+  const std::vector<std::string>& words = command.words;
+  const std::size_t first = settings(command);
+  if (first >= words.size()) return;
+  std::string_view program = words[first];
+  program.remove_prefix(program.rfind('/') + 1);
+  const auto next = [&](std::size_t i) {
+    return first + i < words.size() ? std::string_view(words[first + i]) : std::string_view();
+  };
+  files(command, program);
+  if ((program == "pip" || program == "pip3") && next(1) == "install") pip(command, first + 2);
+  if (next(1) == "-m" && next(2) == "pip" && next(3) == "install") pip(command, first + 4);
+  if (program == "uv" && next(1) == "pip" && next(2) == "install") pip(command, first + 3);
+  if (program == "conda" || program == "mamba" || program == "micromamba") conda(command);
+  if (program == "nvprof") mark(command.line, "nvprof");
+  if (program == "nvcc" && (next(1) == "--version" || next(1) == "-V") && !asks_toolkit_on_purpose)
+    mark(command.line, "nvcc_version");
+}
+
+void CommandMarks::finish() {
+  if (!wheels_) return;
+  for (const int line : library_paths_) mark(line, "library_path_for_wheels");
+}
+
+}  // namespace berth::doctor::source

@@ -1,0 +1,58 @@
+// Shell commands as far as rules need them: words, variables, no expansion.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/source/readers.hpp"
+
+namespace berth::doctor::source {
+
+struct Command {
+  int line = 0;
+  std::vector<std::string> words;  // without quotes
+};
+
+/// Quotes, comments, continued lines and here-documents are known; `$(…)` is one more command.
+std::vector<Command> shell_commands(std::string_view text, int first_line = 1);
+
+/// What commands say that belongs together: a path set for wheels needs wheels.
+class CommandMarks {
+ public:
+  explicit CommandMarks(Marks& marks) : marks_(marks) {}
+  void add(const Command& command);
+  void add_setting(int line, std::string_view name, std::string_view value);
+  /// After the last: what only several commands together show.
+  void finish();
+
+  /// In Python a call of nvcc asks for the toolkit on purpose.
+  bool asks_toolkit_on_purpose = false;
+
+ private:
+  void mark(int line, const char* what, std::string value = {});
+  std::size_t settings(const Command& command);
+  void files(const Command& command, std::string_view program);
+  void conda(const Command& command);
+  void pip(const Command& command, std::size_t from);
+
+  Marks& marks_;
+  std::vector<int> library_paths_;  // lines
+  bool wheels_ = false;
+};
+
+/// "tensorflow-gpu==2.9" and the like: a mark for a requirement that misleads.
+void requirement_mark(Marks& marks, int line, std::string_view requirement);
+/// A channel or index of PyTorch's wheels.
+bool is_wheel_index(std::string_view url);
+
+Marks shell_marks(std::string_view text);
+Marks dockerfile_marks(std::string_view text);
+Marks requirements_marks(std::string_view text);
+Marks yaml_marks(std::string_view text);
+
+bool contains(std::string_view text, std::string_view part);
+bool contains_any(std::string_view text, std::span<const std::string_view> parts);
+
+}  // namespace berth::doctor::source

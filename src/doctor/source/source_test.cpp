@@ -1,0 +1,353 @@
+// Every row of the rules: a file that holds the line, and its correct twin.
+#include "doctor/source/source.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "doctor/source/readers.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+struct Pair {
+  const char* what;
+  int line;  // of the mark
+  const char* wrong;
+  const char* right;
+};
+
+std::string marks_of(Kind kind, std::string_view bytes) {
+  std::string all;
+  for (const Mark& mark : read_bytes("train.py", kind, bytes).marks)
+    all += mark.what + ":" + std::to_string(mark.line) + " ";
+  return all;
+}
+
+void check(Kind kind, std::span<const Pair> pairs) {
+  for (const Pair& pair : pairs) {
+    CAPTURE(pair.what);
+    CHECK(marks_of(kind, pair.wrong) ==
+          std::string(pair.what) + ":" + std::to_string(pair.line) + " ");
+    CHECK(marks_of(kind, pair.right) == "");
+  }
+}
+
+constexpr Pair kPython[] = {
+    {"set_device_cpu", 2, "import torch\ntorch.cuda.set_device('cpu')\n",
+     "import torch\ntorch.cuda.set_device(0)\ndevice = torch.device('cpu')\n"},
+    {"set_device_cpu", 2,
+     "from torch.cuda import set_device as choose\nchoose(device=0) or choose('cpu')\n",
+     "from mine import set_device as choose\nchoose('cpu')\n"},
+    {"is_available_replaced", 2, "import torch\ntorch.cuda.is_available = lambda: False\n",
+     "import torch\nuse = torch.cuda.is_available()\n"},
+    {"cudnn_off_for_cpu", 3,
+     "import torch\n# disable the GPU\ntorch.backends.cudnn.enabled = False\n",
+     "import torch\n# disable the GPU\ntorch.backends.cudnn.enabled = True\n"},
+    {"cudnn_off", 2, "import torch\ntorch.backends.cudnn.enabled = False\n",
+     "import torch\ntorch.backends.cudnn.deterministic = False\n"},
+    {"setting_nobody_reads", 2, "import os\nos.environ['AMP_ENABLE'] = '1'\n",
+     "import os\nos.environ['AMP_ENABLE'] = '1'\nuse = os.environ.get('AMP_ENABLE')\n"},
+    {"old_autocast", 3, "import torch as t\n\nwith t.cuda.amp.autocast():\n    pass\n",
+     "import torch as t\nwith t.amp.autocast('cuda'):\n    pass\n"},
+    {"old_grad_scaler", 2, "from torch.cuda.amp import GradScaler\ns = GradScaler()\n",
+     "from torch.amp import GradScaler\ns = GradScaler('cuda')\n"},
+    {"apex_amp", 1, "from apex import amp\n", "from torch import amp\n"},
+    {"half_without_scaler", 2,
+     "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    f(x).backward()\n",
+     "import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16):\n    f(x).backward()\n"},
+    {"half_without_scaler", 2,
+     "import torch\nwith torch.autocast('cuda', torch.half):\n    f(x).backward()\n",
+     "import torch\nwith torch.autocast('cuda', torch.half):\n    scaler.scale(f(x)).backward()\n"},
+    {"benchmark_for_memory", 2,
+     "import torch\ntorch.backends.cudnn.benchmark = True  # optimise memory\n",
+     "import torch\ntorch.backends.cudnn.benchmark = True  # shapes are fixed\n"},
+    {"empty_cache_every_step", 4,
+     "import torch\nfor x in data:\n    step(x).backward()\n    torch.cuda.empty_cache()\n",
+     "import torch\nfor x in data:\n    step(x).backward()\ntorch.cuda.empty_cache()\n"},
+    {"empty_cache_as_cure", 5,
+     "import torch\ntry:\n    f()\nexcept RuntimeError:\n    torch.cuda.empty_cache()\n",
+     "import torch\ntry:\n    f()\nfinally:\n    torch.cuda.empty_cache()\n"},
+};
+
+TEST_CASE("each line of Python that misleads is found, and its correct twin is not") {
+  check(Kind::kPython, kPython);
+}
+
+constexpr Pair kPythonOrder[] = {
+    {"visible_too_late", 4,
+     "import os, torch\nm = net().cuda()\n\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, torch\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nm = net().cuda()\n"},
+    {"visible_too_late", 4,
+     "import os, torch\nx = torch.ones(1, device='cuda:0')\nif a:\n  "
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, torch\nif a:\n  x = torch.ones(1, device='cuda:0')\nelse:\n  "
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_maybe_late", 3,
+     "import os, torch\ntorch.cuda.is_available()\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', "
+     "'1')\n",
+     "import os, torch\ndef f():\n  "
+     "torch.cuda.is_available()\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n"},
+    {"retry_inside_except", 5,
+     "import torch\ntry:\n  y = step(b)\nexcept torch.cuda.OutOfMemoryError:\n  y = step(b // 2)\n",
+     "import torch\ntry:\n  y = step(b)\nexcept torch.cuda.OutOfMemoryError:\n  y = None\nif y is "
+     "None:\n  y = step(b // 2)\n"},
+    {"retry_inside_except", 6,
+     "try:\n  y = step(b)\nexcept RuntimeError as e:\n  if 'out of memory' not in str(e):\n    "
+     "raise\n  y = step(1)\n",
+     "try:\n  y = step(b)\nexcept RuntimeError as e:\n  y = step(1)\n"},
+    {"retry_on_any_cuda", 5,
+     "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e):\n     "
+     " continue\n    raise\n",
+     "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e):\n     "
+     " log(e)\n      raise\n"},
+    {"tensorflow_gpu", 2, "import os\nos.system('pip install tensorflow-gpu')\n",
+     "import os\nos.system('pip install tensorflow')\n"},
+    {"timed_launch", 4,
+     "import timeit, torch\nx = torch.ones(9).cuda()\n\nt = timeit.timeit(lambda: x @ x)\n",
+     "import timeit, torch\nx = torch.ones(9).cuda()\ndef f():\n  x @ x\n  "
+     "torch.cuda.synchronize()\nt = timeit.timeit(lambda: f())\n"},
+    {"data_parallel", 2, "from torch import nn\nm = nn.DataParallel(m)\n",
+     "from mine import nn\nm = nn.DataParallel(m)\n"},
+    {"ddp_without_device", 3,
+     "from torch.nn.parallel import DistributedDataParallel as DDP\nm = net().cuda()\nm = DDP(m)\n",
+     "from torch.nn.parallel import DistributedDataParallel as DDP\nimport "
+     "torch\ntorch.cuda.set_device(rank)\nm = net().cuda()\nm = DDP(m)\n"},
+    {"loader_without_sampler", 3,
+     "from torch.nn.parallel import DistributedDataParallel as DDP\nfrom torch.utils.data import "
+     "DataLoader\ntrain = DataLoader(d, shuffle=True)\nm = DDP(m, device_ids=[r])\n",
+     "from torch.nn.parallel import DistributedDataParallel as DDP\nfrom torch.utils.data import "
+     "DataLoader\nval = DataLoader(d)\ntrain = DataLoader(d, sampler=DistributedSampler(d))\nm = "
+     "DDP(m, device_ids=[r])\n"},
+    {"nccl_renamed", 2, "import os\nos.environ['NCCL_BLOCKING_WAIT'] = '1'\n",
+     "import os\nos.environ['TORCH_NCCL_BLOCKING_WAIT'] = '1'\n"},
+    {"launch_blocking", 2, "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n",
+     "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '0'\n"},
+    {"tf_hides_errors", 2, "import os\nos.environ.update({'TF_CPP_MIN_LOG_LEVEL': '3'})\n",
+     "import os\nos.environ.update({'TF_CPP_MIN_LOG_LEVEL': '1'})\n"},
+    {"pruned_and_kept", 2,
+     "from torch.nn.utils import prune\nprune.l1_unstructured(m, 'weight', 0.5)\n",
+     "from torch.nn.utils import prune\nprune.l1_unstructured(m, 'weight', 0.5)\nprune.remove(m, "
+     "'weight')\n"},
+    {"workers_from_cores", 2, "import os\nl = DataLoader(d, num_workers=os.cpu_count() - 1)\n",
+     "import os\nl = DataLoader(d, num_workers=len(os.sched_getaffinity(0)))\nnum_workers = min(8, "
+     "os.cpu_count())\n"},
+    {"fork_after_cuda", 5,
+     "import torch.multiprocessing as mp\ndef f():\n  "
+     "x.to('cuda')\ny.cuda()\nmp.Process(target=f).start()\n",
+     "import torch.multiprocessing as mp\ndef f():\n  "
+     "x.to('cuda')\nmp.set_start_method('spawn')\ny.cuda()\nmp.Process(target=f).start()\n"},
+    {"pool_after_cuda", 3, "import multiprocessing as mp\ny.cuda()\np = mp.Pool(4)\n",
+     "import multiprocessing as mp\np = mp.Pool(4)\ny.cuda()\n"},
+    {"waits_every_step", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  print(loss)\n",
+     "for i, x in enumerate(data):\n  loss = f(x)\n  loss.backward()\n  if i % 50 == 0:\n    "
+     "print(loss)\n"},
+    {"loss_keeps_graph", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss\n",
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss.detach()\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  seen.append(loss)\n",
+     "for x in data:\n  loss = 0\n  for y in x:\n    part = f(y)\n    loss += part\n  "
+     "loss.backward()\n"},
+    {"visible_with_blank", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0, 1'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\n"},
+};
+
+constexpr Pair kShell[] = {
+    {"device_chmod", 2, "# make it work\nsudo chmod 777 /dev/nvidia*\n",
+     "chmod 777 /tmp/x\nls /dev/nvidia*\n"},
+    {"tensorflow_gpu", 1, "python -m pip install -U numpy tensorflow-gpu\n",
+     "pip install 'tensorflow[and-cuda]'\necho pip install tensorflow-gpu\n"},
+    {"tensorflow_gpu_pinned", 1, "pip3 install tensorflow-gpu==2.9\n",
+     "pip3 install tensorflow-gpu-tools==2.9\n"},
+    {"cudnn_copied", 1, "sudo cp cudnn-*/lib/libcudnn* /usr/local/cuda/lib64\n",
+     "cp cudnn.tar /tmp/\n"},
+    {"library_path_for_wheels", 1,
+     "export LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\npip install torch\n",
+     "export LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH\nmake\n"},
+    {"conda_pytorch", 1, "conda install pytorch torchvision cudatoolkit=11.3 -c pytorch\n",
+     "conda install pytorch-gpu -c conda-forge\n"},
+    {"extra_index", 1,
+     "pip install torch --extra-index-url https://download.pytorch.org/whl/cu121\n",
+     "pip install torch --index-url https://download.pytorch.org/whl/cu121\npip install "
+     "torch==2.1.0+cu121 --extra-index-url https://download.pytorch.org/whl/cu121\n"},
+    {"nvcc_version", 1, "nvcc --version\n", "nvcc -o a a.cu\n"},
+    {"nvprof", 2, "cd x &&\nnvprof python train.py\n",
+     "nsys profile python train.py\necho \"nvprof python\"\n"},
+    {"nccl_p2p_off", 1, "NCCL_P2P_DISABLE=1 python train.py\n",
+     "NCCL_P2P_DISABLE=0 python train.py\n"},
+    {"nccl_debug", 1, "export NCCL_DEBUG=INFO\n",
+     "export NCCL_DEBUG=WARN\ncat <<EOF\nexport NCCL_DEBUG=INFO\nEOF\n"},
+    {"launch_blocking", 1, "export CUDA_LAUNCH_BLOCKING=1\n", "# export CUDA_LAUNCH_BLOCKING=1\n"},
+    {"visible_with_blank", 1, "export CUDA_VISIBLE_DEVICES=0, 1\n",
+     "export CUDA_VISIBLE_DEVICES=0,1\n"},
+    {"visible_with_blank", 1, "CUDA_VISIBLE_DEVICES=\"0, 1\" python a.py\n",
+     "CUDA_VISIBLE_DEVICES=$A, python a.py\n"},
+    {"visible_ends_in_comma", 1, "export CUDA_VISIBLE_DEVICES=0,\n",
+     "export CUDA_VISIBLE_DEVICES=\n"},
+    {"batch_of_one_process", 2, "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\npython train.py\n",
+     "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\nsrun torchrun --nproc-per-node=4 train.py\n"},
+    {"batch_of_one_process", 2,
+     "#!/bin/bash\n#SBATCH --gpus=2\n#SBATCH --ntasks=1\nsrun python train.py\n",
+     "#!/bin/bash\n#SBATCH --gpus=2\n#SBATCH --ntasks-per-node=2\nsrun python train.py\n"},
+};
+
+constexpr Pair kDockerfile[] = {
+    {"visible_in_image", 2, "FROM x\nENV CUDA_VISIBLE_DEVICES=\"0\"\n",
+     "FROM x\nENV CUDA_VISIBLE_DEVICES=\"\"\n"},
+    {"visible_in_image", 2, "FROM x\nENV CUDA_VISIBLE_DEVICES 0\n",
+     "FROM x\nENV NVIDIA_VISIBLE_DEVICES all\n"},
+    {"tensorflow_gpu", 4,
+     "FROM x\nRUN apt-get update && \\\n  # why not\n  pip install tensorflow-gpu\n",
+     "FROM x\nRUN pip install tensorflow\n# RUN pip install tensorflow-gpu\n"},
+    {"old_cuda_image", 1, "FROM nvidia/cuda:11.3.1-base-ubuntu20.04 AS b\n",
+     "FROM nvidia/cuda:12.4.1-base-ubuntu22.04\n"},
+    {"old_torch_image", 1,
+     "FROM --platform=linux/amd64 pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n",
+     "FROM pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime\n"},
+    {"old_system_image", 1, "FROM nvidia/cuda:12.1.0-base-ubuntu20.04\n",
+     "ARG C=11.3\nFROM nvidia/cuda:${C}-base\n"},
+};
+
+constexpr Pair kRequirements[] = {
+    {"tensorflow_gpu", 2, "numpy\ntensorflow-gpu>=2\n",
+     "numpy\ntensorflow[and-cuda]\n# tensorflow-gpu\n"},
+    {"extra_index", 1, "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n",
+     "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch==2.1.0+cu121\n"},
+    {"extra_index", 1, "--extra-index-url=https://download.pytorch.org/whl/cu121\ntorch\n",
+     "--extra-index-url https://pypi.company/simple\ntorch\n"},
+};
+
+constexpr Pair kYaml[] = {
+    {"conda_pytorch", 6,
+     "channels:\n  - pytorch\n  - defaults\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n",
+     "channels:\n  - conda-forge\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n"},
+    {"tensorflow_gpu", 4, "dependencies:\n  - python\n  - pip:\n    - tensorflow-gpu\n",
+     "dependencies:\n  - pip:\n    - numpy\n  - tensorflow-gpu\n"},
+    {"service_without_gpu", 3,
+     "services:\n  train:\n    image: nvidia/cuda:12.4.1-base\n    command: x\n  db:\n    image: "
+     "y\n    runtime: nvidia\n",
+     "services:\n  train:\n    image: nvidia/cuda:12.4.1-base\n    runtime: nvidia\n"},
+    {"pod_without_gpu", 5,
+     "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: nvidia/cuda:12.4.1-base\n",
+     "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: nvidia/cuda:12.4.1-base\n    "
+     "resources: {limits: {nvidia.com/gpu: 1}}\n"},
+    {"training_deployment", 2,
+     "apiVersion: apps/v1\nkind: Deployment\nspec:\n  command: [python, train.py]\n  limits:\n    "
+     "nvidia.com/gpu: 1\n",
+     "apiVersion: apps/v1\nkind: Deployment\nspec:\n  command: [python, serve.py]\n  limits:\n    "
+     "nvidia.com/gpu: 1\n"},
+};
+
+TEST_CASE("each line that misleads by its order is found, and its correct twin is not") {
+  check(Kind::kPython, kPythonOrder);
+}
+TEST_CASE("each command that misleads is found, and its correct twin is not") {
+  check(Kind::kShell, kShell);
+}
+TEST_CASE("each line of a Dockerfile that misleads is found, and its correct twin is not") {
+  check(Kind::kDockerfile, kDockerfile);
+}
+TEST_CASE("each requirement that misleads is found, and its correct twin is not") {
+  check(Kind::kRequirements, kRequirements);
+}
+TEST_CASE("each line of YAML that misleads is found, and its correct twin is not") {
+  check(Kind::kYaml, kYaml);
+}
+
+TEST_CASE("every row has a pair") {
+  std::set<std::string> tested = {"export_in_subshell"};
+  for (const std::span<const Pair> pairs : std::initializer_list<std::span<const Pair>>{
+           kPython, kPythonOrder, kShell, kDockerfile, kRequirements, kYaml})
+    for (const Pair& pair : pairs) tested.insert(pair.what);
+  for (const Row& row : rows()) CHECK_MESSAGE(tested.count(row.what) == 1, row.what);
+}
+
+constexpr std::string_view kNotebook = R"json({
+ "cells": [
+  {"cell_type": "markdown", "source": ["!export CUDA_VISIBLE_DEVICES=1"]},
+  {"cell_type": "code", "source": [
+    "import torch\n",
+    "!export CUDA_VISIBLE_DEVICES=1\n",
+    "if torch.cuda.is_available():\n",
+    "    !nvprof python train.py\n",
+    "%env NCCL_DEBUG=INFO"
+   ]},
+  {"cell_type": "code", "source": ["%%bash\n", "export CUDA_VISIBLE_DEVICES=1\n", "pip install tensorflow-gpu"]},
+  {"cell_type": "code", "source": ["torch.cuda.set_device('cpu')"]}
+ ]})json";
+
+TEST_CASE("a notebook's cells are one program, and a finding names the line of the file") {
+  CHECK(marks_of(Kind::kNotebook, kNotebook) ==
+        "export_in_subshell:6 nvprof:8 nccl_debug:9 tensorflow_gpu:11 set_device_cpu:12 ");
+  const auto marks = read_bytes("a.ipynb", Kind::kNotebook, kNotebook).marks;
+  CHECK(marks.back().where == "code cell 3, line 1");
+  CHECK(marks.back().code == "torch.cuda.set_device('cpu')");
+  const std::string right =
+      "{\"cells\": [{\"cell_type\": \"code\", \"source\": "
+      "\"%env CUDA_VISIBLE_DEVICES=1\\n!export CUDA_VISIBLE_DEVICES=1 && python "
+      "a.py\\n%matplotlib inline\\nx = 1\"}]}";
+  CHECK(marks_of(Kind::kNotebook, right) == "");
+}
+
+TEST_CASE("hostile files of every kind are read without a crash") {
+  const std::string zeros("\0\0'\"\\\n", 6);
+  for (const Kind kind : {Kind::kPython, Kind::kNotebook, Kind::kShell, Kind::kDockerfile,
+                          Kind::kRequirements, Kind::kYaml}) {
+    for (const std::string& bytes :
+         {std::string(), zeros, std::string("\\"), std::string("cat <<"), std::string("cat <<'"),
+          std::string("'"), std::string(1 << 20, '['), std::string(1 << 20, '\n'),
+          "{\"cells\":" + std::string(1 << 20, '[')})
+      CHECK(marks_of(kind, bytes) == "");
+  }
+}
+
+TEST_CASE("what a row needs is told once and by one row") {
+  std::set<std::string> seen;
+  std::string last;
+  for (const Row& row : rows()) {
+    CHECK(seen.insert(row.what).second);
+    CHECK(last <= row.id);
+    CHECK((row.command[0] != '\0' || row.says[0] != '\0'));
+    last = row.id;
+  }
+}
+
+TEST_CASE("a finding has file, line, code and what to do instead") {
+  const auto found = diagnose(
+      {read_bytes("my train.py", Kind::kPython, "import torch\ntorch.cuda.set_device('cpu')\n")});
+  REQUIRE(found.findings.size() == 1);
+  CHECK(found.findings[0].id == "SRC02");
+  CHECK(found.findings[0].file == "my train.py");
+  CHECK(found.findings[0].line == 2);
+  CHECK(found.findings[0].evidence[0] == "torch.cuda.set_device('cpu')");
+  CHECK(found.findings[0].fix[0].command == "berth run --gpus none -- python 'my train.py'");
+  CHECK(std::count(found.checked.begin(), found.checked.end(), "SRC03") == 1);
+  CHECK(diagnose({read_bytes("a.py", Kind::kPython, "")}, {"SRC03"}).checked.size() == 1);
+}
+
+TEST_CASE(
+    "where the syntax tree cannot be had, the unmistakable is found and the rest not checked") {
+  const auto found =
+      diagnose({read_bytes("a.py", Kind::kPython,
+                           "print 'old'\n'''\ntorch.cuda.set_device('cpu')\n'''\n"
+                           "# torch.cuda.set_device('cpu')\ntorch.cuda.set_device( 'cpu' )\n")});
+  REQUIRE(found.findings.size() == 1);
+  CHECK(found.findings[0].line == 6);
+  CHECK(found.checked.empty());
+  CHECK_FALSE(found.not_checked.empty());
+}
+
+TEST_CASE("hostile Python is read without a crash") {
+  const std::string nul("import torch\0\nx = 1\n", 20);
+  CHECK(marks_of(Kind::kPython, nul) == "");
+  CHECK(marks_of(Kind::kPython, std::string(200000, '(')) == "");
+  CHECK(marks_of(Kind::kPython, "x = " + std::string(50000, '-') + "1\n") == "");
+  std::string sum = "x = 1";
+  for (int i = 0; i < 20000; ++i) sum += " + 1";
+  CHECK(marks_of(Kind::kPython, sum) == "");
+  CHECK(marks_of(Kind::kPython, "\xff\xfe\x00") == "");
+}
+
+}  // namespace
+}  // namespace berth::doctor::source
