@@ -110,6 +110,12 @@ Facts collect(const Sources& sources) {
   facts.driver = sources.driver;
   facts.process = sources.process;
   if (!sources.python.empty()) facts.process.python = sources.python;
+  facts.nodes = collect_gpu_nodes(sources.tree);
+  facts.files = collect_driver_files(sources.tree, sources.process);
+  facts.container = collect_container(sources.tree, sources.process);
+  facts.platform = collect_platform(sources.tree, sources.process);
+  facts.rocm = collect_rocm(sources.tree);
+  facts.wsl = collect_wsl(sources.tree, facts.files.folders);
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
   facts.python =
       collect_python(sources.tree, sources.process.environment,

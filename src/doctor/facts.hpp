@@ -2,10 +2,14 @@
 // values from then on. Paths are the target's, whatever tree they were read from.
 #pragma once
 
+#include "doctor/facts/container.hpp"
 #include "doctor/facts/driver_answers.hpp"
+#include "doctor/facts/driver_files.hpp"
+#include "doctor/facts/gpu_nodes.hpp"
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/platform.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/facts/python.hpp"
 
@@ -16,6 +20,12 @@ struct Facts {
   NvidiaFacts nvidia;
   DriverAnswers driver;
   ProcessFacts process;
+  GpuNodes nodes;
+  DriverFiles files;
+  ContainerFacts container;
+  PlatformFacts platform;
+  RocmFacts rocm;
+  WslFacts wsl;
   LibraryFacts libraries;
   PythonFacts python;
   Fact<std::vector<std::string>> gpu_models;

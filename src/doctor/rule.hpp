@@ -33,6 +33,8 @@ class Examination {
     if (fact.is_unreadable()) note_unreadable(fact.why());
     return fact.has_value() ? &*fact : nullptr;
   }
+  template <typename T>
+  const T* see(const Fact<T>&& fact) = delete;  // would point into what is about to go
   /// Whether it is known not to be there.
   template <typename T>
   bool missing(const Fact<T>& fact) {
@@ -80,5 +82,12 @@ std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();      // libraries that come from Python packages
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
+std::span<const Rule> container_rules();
+std::span<const Rule> container_system_rules();
+std::span<const Rule> container_host_rules();
+std::span<const Rule> visible_device_rules();
+std::span<const Rule> environment_rules();
+std::span<const Rule> processor_rules();
+std::span<const Rule> other_platform_rules();
 
 }  // namespace berth::doctor

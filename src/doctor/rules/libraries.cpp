@@ -17,6 +17,9 @@ bool nvidia_module(Examination& look) {
 
 void libcuda_missing(Examination& look) {
   if (!nvidia_module(look) || !look.missing(look.facts.libraries.cuda)) return;
+  // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
+  const auto& nodes = look.facts.nodes.nvidia;
+  if (look.facts.container.kind && nodes && nodes->empty()) return;
   Finding& finding =
       look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
   finding.evidence.push_back(

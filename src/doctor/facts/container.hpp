@@ -1,0 +1,58 @@
+// The container around the target, if there is one, and what this machine has to give GPUs to
+// containers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doctor/fact.hpp"
+#include "doctor/facts/process.hpp"
+#include "doctor/tree.hpp"
+
+namespace berth::doctor {
+
+/// A description of devices for containers (Container Device Interface).
+struct CdiSpec {
+  std::string path;                        // "/etc/cdi/nvidia.yaml"
+  std::string kind;                        // "nvidia.com/gpu"
+  std::vector<std::string> devices;        // "0", "GPU-…", "all"
+  std::vector<std::string> missing_paths;  // that it names and that are not on this machine
+  std::string driver_version;              // of the libcuda that it names; ""
+};
+
+/// What starts containers on this machine.
+struct ContainerEngines {
+  Fact<std::string> docker;          // path of dockerd, of a package
+  Fact<std::string> docker_socket;   // of a Docker that runs as root
+  Fact<std::string> docker_snap;     // folder of Docker from a snap
+  Fact<std::string> docker_desktop;  // folder of Docker Desktop
+  Fact<std::string> podman;
+  Fact<std::string> podman_version;                 // as dpkg has it
+  Fact<std::string> kubelet;                        // a trace of a kubelet: this machine is a node
+  Fact<std::string> daemon_json, snap_daemon_json;  // Docker's settings
+  Fact<std::string> node_runtimes;    // settings of containerd and CRI-O, one after another
+  Fact<std::string> toolkit;          // path of NVIDIA's runtime or of its hook
+  Fact<std::string> toolkit_config;   // /etc/nvidia-container-runtime/config.toml
+  Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
+  Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
+  bool cgroup_v2 = false;
+};
+
+struct ContainerFacts {
+  /// "docker", "podman", "kubernetes", "lxc", "apptainer", "container"; absent: none.
+  Fact<std::string> kind;
+  std::string marker;                                    // what said so: "/.dockerenv"
+  Fact<bool> user_namespace;                             // its ids are not the machine's
+  Fact<std::string> devices_list;                        // cgroup v1: what may be opened
+  Fact<std::string> label;                               // SELinux: of this process
+  Fact<bool> selinux_enforcing;                          // absent: no SELinux
+  Fact<bool> selinux_devices;                            // the boolean container_use_devices
+  Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
+  Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
+  ContainerEngines engines;
+};
+
+[[nodiscard]] ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree);
+
+}  // namespace berth::doctor

@@ -1,0 +1,70 @@
+// What else of the machine decides whether a GPU is of use: ROCm's list of it, the links to other
+// machines, the processor's clock, WSL, and the toolkits that variables name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "doctor/fact.hpp"
+#include "doctor/facts/process.hpp"
+#include "doctor/tree.hpp"
+
+namespace berth::doctor {
+
+/// A node of /sys/class/kfd: a GPU as ROCm's runtime sees it. Processors alone are left out.
+struct KfdNode {
+  std::string number;   // its folder's name
+  std::string address;  // of the PCI function: "0000:03:00.0"; "" not said
+  unsigned target = 0;  // gfx_target_version: 110501 is gfx1151
+  bool with_processor = false;
+
+  /// "gfx1151"
+  [[nodiscard]] std::string gfx() const;
+  /// Part of a processor, with no memory of its own.
+  [[nodiscard]] bool integrated() const;
+};
+
+struct RocmFacts {
+  Fact<std::vector<KfdNode>> nodes;
+  Fact<std::string> folder;  // a ROCm of this machine: "/opt/rocm"
+  /// Targets that its rocBLAS was built for: "gfx1030".
+  Fact<std::vector<std::string>> rocblas_targets;
+  /// How the IOMMU treats AMD's GPUs: "identity", "DMA-FQ"; absent: it says nothing of them.
+  Fact<std::vector<std::string>> iommu_types;
+};
+
+struct WslFacts {
+  Fact<std::string> folder;       // "/usr/lib/wsl"
+  Fact<bool> driver_library;      // libcuda.so.1 in its lib folder
+  Fact<bool> folder_is_searched;  // named in /etc/ld.so.conf.d or LD_LIBRARY_PATH
+};
+
+struct CpuFacts {
+  Fact<std::vector<int>> online;
+  Fact<std::string> governor, frequency_driver;  // of the first processor
+};
+
+/// Files and folders that variables name. A variable that is not set: absent.
+struct NamedPaths {
+  Fact<bool> cuda_home_there, cuda_home_nvcc;  // CUDA_HOME, else CUDA_PATH
+  Fact<std::string> nvcc;                      // the first in PATH, after links
+  Fact<std::string> cuda_home_nvcc_target;     // CUDA_HOME's, after links
+  Fact<std::string> usual_nvcc;                // /usr/local/cuda/bin/nvcc, after links
+  std::vector<std::string> stubs;              // libcuda and libnvidia-ml in */stubs folders
+  Fact<std::string> xla_folder;                // --xla_gpu_cuda_data_dir of XLA_FLAGS
+  Fact<bool> xla_libdevice;                    // libdevice.10.bc is where XLA looks in it
+};
+
+struct PlatformFacts {
+  Fact<std::vector<std::string>> interfaces;  // network
+  Fact<std::string> command_line;             // the kernel's
+  CpuFacts cpu;
+  NamedPaths named;
+};
+
+[[nodiscard]] RocmFacts collect_rocm(const Tree& tree);
+[[nodiscard]] WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched);
+[[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
+
+}  // namespace berth::doctor

@@ -1,0 +1,78 @@
+// CDI specs, YAML or JSON. Only four keys matter and all of them stand on lines of their own in
+// what generators write, so a reader of lines is enough: it takes "key: value" with or without
+// quotes, and JSON that was broken into lines by its own punctuation.
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "doctor/facts/container.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string_view unquoted(std::string_view text) {
+  text = trim(text);
+  while (!text.empty() && (text.front() == '"' || text.front() == '\'')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == '"' || text.back() == '\'')) text.remove_suffix(1);
+  return text;
+}
+
+void take(const Tree& tree, std::string_view key, std::string_view value, bool& in_device,
+          CdiSpec& spec) {
+  if (key == "kind") spec.kind = value;
+  // `name` is also a variable's or a hook's; a device's comes before its edits.
+  if (key == "devices") in_device = true;
+  if (key == "name" && in_device &&
+      std::find(spec.devices.begin(), spec.devices.end(), value) == spec.devices.end())
+    spec.devices.emplace_back(value);
+  const bool host = key == "hostPath" || key == "path";
+  if (!host || !value.starts_with('/')) return;
+  // `path` of a hook is a program of the machine, of a node the device's own; both must be there.
+  if (const auto at = value.find("libcuda.so."); at != std::string_view::npos && key == "hostPath")
+    if (const auto version = value.substr(at + 11); version.find('.') != std::string_view::npos)
+      spec.driver_version = version;
+  const auto node = tree.node(std::string(value));
+  if (node.is_absent() && spec.missing_paths.size() < 20) spec.missing_paths.emplace_back(value);
+}
+
+CdiSpec parse(const Tree& tree, const std::string& path, const std::string& text) {
+  CdiSpec spec;
+  spec.path = path;
+  std::string lines = text;
+  if (trim(text).starts_with('{'))
+    std::replace_if(
+        lines.begin(), lines.end(),
+        [](char c) { return c == '{' || c == '}' || c == '[' || c == ']' || c == ','; }, '\n');
+  bool in_device = false;
+  for (std::string_view line : split(lines, '\n')) {
+    line = trim(line);
+    while (line.starts_with("- ")) line = trim(line.substr(2));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = unquoted(line.substr(0, colon));
+    take(tree, key, unquoted(line.substr(colon + 1)), in_device, spec);
+  }
+  return spec;
+}
+
+}  // namespace
+
+Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree) {
+  std::vector<CdiSpec> specs;
+  for (const std::string folder : {"/etc/cdi", "/var/run/cdi", "/run/cdi"}) {
+    const auto names = tree.list(folder, 100);
+    if (names.is_unreadable()) return names.why();
+    // /var/run is a link to /run on nearly every machine.
+    const bool again = folder == "/run/cdi" && tree.resolve("/var/run/cdi").value_or("") == folder;
+    if (again) continue;
+    for (const std::string& name : names.value_or({})) {
+      if (!name.ends_with(".yaml") && !name.ends_with(".yml") && !name.ends_with(".json")) continue;
+      const std::string path = folder + "/" + name;
+      const auto text = tree.read(path, 1 << 20);
+      if (text.is_unreadable()) return text.why();
+      if (text) specs.push_back(parse(tree, path, *text));
+    }
+  }
+  return specs;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,173 @@
+#include "doctor/facts/container.hpp"
+
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "system/cgroup.hpp"
+
+namespace berth::doctor {
+namespace {
+
+struct Kind {
+  std::string name, marker;
+};
+
+/// "container=lxc" among the variables of the first process, "" where it may not be read.
+std::string variable_of_init(const Tree& tree) {
+  const auto text = tree.read("/proc/1/environ");
+  if (!text) return "";
+  for (const std::string_view row : split(*text, '\0'))
+    if (row.starts_with("container=")) return std::string(row.substr(10));
+  return "";
+}
+
+std::string known_kind(const std::string& name) {
+  for (const std::string_view known : {"docker", "podman", "lxc"})
+    if (name == known) return name;
+  return "container";
+}
+
+Kind kind_of(const Tree& tree, const ProcessFacts& process) {
+  if (tree.exists("/.singularity.d")) return {"apptainer", "/.singularity.d"};
+  for (const char* account : {"/var/run/secrets/kubernetes.io/serviceaccount",
+                              "/run/secrets/kubernetes.io/serviceaccount"})
+    if (tree.exists(account)) return {"kubernetes", account};
+  const std::string mounts = tree.read("/proc/self/mountinfo", 1 << 20).value_or("");
+  const std::string groups = tree.read("/proc/self/cgroup").value_or("");
+  const std::string seen = system::container_of(mounts, groups);
+  if (seen == "kubernetes") return {seen, "/proc/self/mountinfo"};
+  const bool docker = tree.exists("/.dockerenv");
+  if (docker && process.variable("KUBERNETES_SERVICE_HOST"))
+    return {"kubernetes", "KUBERNETES_SERVICE_HOST"};
+  if (docker) return {"docker", "/.dockerenv"};
+  if (tree.exists("/run/.containerenv")) return {"podman", "/run/.containerenv"};
+  if (!seen.empty()) return {seen, "/proc/self/cgroup, /proc/self/mountinfo"};
+  for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
+    if (tree.exists(socket)) return {"lxc", socket};
+  if (const auto named = tree.line("/run/systemd/container"); named && !named->empty())
+    if (*named != "wsl") return {known_kind(*named), "/run/systemd/container"};
+  if (const std::string named = variable_of_init(tree); !named.empty())
+    return {known_kind(named), "/proc/1/environ"};
+  if (const auto named = process.variable("container"); named && !named->empty())
+    return {known_kind(*named), "container=" + *named};
+  return {};
+}
+
+/// The first of these that is there.
+Fact<std::string> first_of(const Tree& tree, std::initializer_list<const char*> paths) {
+  for (const char* path : paths) {
+    const auto node = tree.node(path);
+    if (node.is_unreadable()) return node.why();
+    if (node) return std::string(path);
+  }
+  return {};
+}
+
+Fact<bool> switched_on(const Fact<std::string>& line) {
+  return line.map([](const std::string& text) { return text.starts_with('1'); });
+}
+
+Fact<bool> user_namespace(const Tree& tree) {
+  return tree.line("/proc/self/uid_map").map([](const std::string& line) {
+    std::string words;
+    for (const std::string_view word : split(line, ' '))
+      if (!trim(word).empty()) words += std::string(trim(word)) + " ";
+    return words != "0 0 4294967295 ";
+  });
+}
+
+/// dpkg keeps one file of paragraphs; the paragraph's Version line follows its Package line.
+Fact<std::string> package_version(const Tree& tree, const std::string& package) {
+  return tree.read("/var/lib/dpkg/status", 16 << 20)
+      .map([&](const std::string& text) -> std::string {
+        const std::string head = "Package: " + package + "\n";
+        std::size_t at = text.starts_with(head) ? 0 : text.find("\n" + head);
+        if (at == std::string::npos) return "";
+        at = text.find("\nVersion: ", at);
+        if (at == std::string::npos) return "";
+        at += 10;
+        return text.substr(at, text.find('\n', at) - at);
+      });
+}
+
+Fact<std::string> all_texts(const Tree& tree, std::initializer_list<const char*> paths) {
+  std::string texts;
+  bool any = false;
+  for (const char* path : paths) {
+    const auto text = tree.read(path, 1 << 20);
+    if (text.is_unreadable()) return text.why();
+    any = any || text;
+    texts += text.value_or("");
+  }
+  return any ? Fact<std::string>(texts) : Fact<std::string>();
+}
+
+Fact<std::string> char_links_rule(const Tree& tree) {
+  for (const std::string folder :
+       {"/lib/udev/rules.d", "/usr/lib/udev/rules.d", "/etc/udev/rules.d"}) {
+    for (const std::string& name : tree.list(folder, 1000).value_or({})) {
+      if (name.find("nvidia") == std::string::npos) continue;
+      const auto text = tree.read(folder + "/" + name);
+      if (text && text->find("create-dev-char-symlinks") != std::string::npos)
+        return folder + "/" + name;
+    }
+  }
+  return {};
+}
+
+ContainerEngines engines_of(const Tree& tree) {
+  ContainerEngines found;
+  found.docker =
+      first_of(tree, {"/usr/bin/dockerd", "/usr/sbin/dockerd", "/usr/local/bin/dockerd"});
+  found.docker_socket = first_of(tree, {"/run/docker.sock", "/var/run/docker.sock"});
+  found.docker_snap = first_of(tree, {"/snap/docker", "/var/snap/docker", "/snap/bin/docker"});
+  found.docker_desktop = first_of(tree, {"/opt/docker-desktop"});
+  found.podman = first_of(tree, {"/usr/bin/podman", "/usr/local/bin/podman"});
+  if (found.podman) {
+    found.podman_version = package_version(tree, "podman");
+    if (found.podman_version && found.podman_version->empty()) found.podman_version = {};
+  }
+  found.kubelet = first_of(tree, {"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf",
+                                  "/var/lib/rancher/k3s", "/var/lib/rancher/rke2"});
+  found.daemon_json = tree.read("/etc/docker/daemon.json");
+  found.snap_daemon_json = tree.read("/var/snap/docker/current/config/daemon.json");
+  found.node_runtimes = all_texts(
+      tree, {"/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml",
+             "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+             "/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "/etc/crio/crio.conf",
+             "/etc/crio/crio.conf.d/99-nvidia.conf", "/etc/crio/crio.conf.d/99-nvidia.toml"});
+  found.toolkit = first_of(
+      tree,
+      {"/usr/bin/nvidia-container-runtime-hook", "/usr/bin/nvidia-container-toolkit",
+       "/usr/bin/nvidia-container-runtime", "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+       "/usr/local/bin/nvidia-container-runtime-hook", "/usr/local/bin/nvidia-container-runtime",
+       "/run/current-system/sw/bin/nvidia-ctk"});
+  found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
+  found.cdi = collect_cdi(tree);
+  found.char_links_rule = char_links_rule(tree);
+  found.cgroup_v2 = tree.exists("/sys/fs/cgroup/cgroup.controllers");
+  return found;
+}
+
+}  // namespace
+
+ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) {
+  ContainerFacts facts;
+  const Kind kind = kind_of(tree, process);
+  facts.marker = kind.marker;
+  if (!kind.name.empty()) facts.kind = kind.name;
+  facts.user_namespace = user_namespace(tree);
+  facts.devices_list = tree.read("/sys/fs/cgroup/devices/devices.list");
+  facts.label = tree.line("/proc/self/attr/current");
+  // What a kernel without SELinux says.
+  if (facts.label.is_unreadable() && facts.label.why().error_number == EINVAL) facts.label = {};
+  facts.selinux_enforcing = switched_on(tree.line("/sys/fs/selinux/enforce"));
+  facts.selinux_devices = switched_on(tree.line("/sys/fs/selinux/booleans/container_use_devices"));
+  facts.singularity_libraries = tree.list("/.singularity.d/libs");
+  facts.infiniband = tree.list("/sys/class/infiniband");
+  facts.engines = engines_of(tree);
+  return facts;
+}
+
+}  // namespace berth::doctor

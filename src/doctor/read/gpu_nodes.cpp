@@ -1,0 +1,74 @@
+#include "doctor/facts/gpu_nodes.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fact<GpuNode> look_at(const Tree& tree, const std::string& path) {
+  return tree.node(path, true).map([&](const Node& node) { return GpuNode{path, node, 0}; });
+}
+
+/// Those of a folder whose names begin so. No such folder: none of them.
+Fact<std::vector<GpuNode>> look_for(const Tree& tree, const std::string& folder,
+                                    std::string_view prefix) {
+  const auto names = tree.list(folder);
+  if (names.is_unreadable()) return names.why();
+  std::vector<GpuNode> found;
+  for (const std::string& name : names.value_or({})) {
+    if (!name.starts_with(prefix)) continue;
+    const auto one = look_at(tree, folder + "/" + name);
+    if (one.is_unreadable()) return one.why();
+    if (one && one->node.type != NodeType::kFolder) found.push_back(*one);
+  }
+  return found;
+}
+
+std::uint32_t vendor_of(const Tree& tree, const std::string& render) {
+  const std::string name = render.substr(render.rfind('/') + 1);
+  const auto vendor = tree.line("/sys/class/drm/" + name + "/device/vendor");
+  return vendor ? static_cast<std::uint32_t>(to_number(*vendor).value_or(0)) : 0;
+}
+
+}  // namespace
+
+GpuNodes collect_gpu_nodes(const Tree& tree) {
+  GpuNodes nodes;
+  nodes.nvidia = look_for(tree, "/dev", "nvidia");
+  nodes.render = look_for(tree, "/dev/dri", "renderD").map([&](std::vector<GpuNode> found) {
+    for (GpuNode& one : found) one.vendor = vendor_of(tree, one.path);
+    return found;
+  });
+  nodes.kfd = look_at(tree, "/dev/kfd");
+  nodes.dxg = look_at(tree, "/dev/dxg");
+  const auto links = tree.list("/dev/char");
+  if (links.is_unreadable()) {
+    nodes.char_links = links.why();
+  } else {
+    auto names = links.value_or({});
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with("195:"); });
+    nodes.char_links = std::move(names);
+  }
+  return nodes;
+}
+
+Fact<GpuNode> GpuNodes::nvidia_node(std::string_view path) const {
+  if (nvidia.is_unreadable()) return nvidia.why();
+  for (const GpuNode& one : nvidia.value_or({}))
+    if (one.path == path) return one;
+  return {};
+}
+
+Fact<std::vector<GpuNode>> GpuNodes::nvidia_gpus() const {
+  return nvidia.map([](std::vector<GpuNode> found) {
+    std::erase_if(found, [](const GpuNode& one) {
+      const std::string_view name = std::string_view(one.path).substr(sizeof "/dev/nvidia" - 1);
+      return name.empty() || name.find_first_not_of("0123456789") != std::string_view::npos;
+    });
+    return found;
+  });
+}
+
+}  // namespace berth::doctor

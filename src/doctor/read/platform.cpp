@@ -1,0 +1,204 @@
+#include "doctor/facts/platform.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "model/cpu_list.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// "key value" lines.
+std::int64_t property(std::string_view text, std::string_view key) {
+  for (const std::string_view line : split(text, '\n'))
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
+      return to_number(trim(line.substr(key.size()))).value_or(0);
+  return 0;
+}
+
+KfdNode kfd_node(const std::string& number, const std::string& text) {
+  KfdNode node;
+  node.number = number;
+  node.target = static_cast<unsigned>(property(text, "gfx_target_version"));
+  node.with_processor = property(text, "cpu_cores_count") > 0;
+  const auto place = static_cast<unsigned>(property(text, "location_id"));
+  if (place != 0)
+    node.address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", property(text, "domain"),
+                               (place >> 8) & 0xff, (place >> 3) & 0x1f, place & 7);
+  return node;
+}
+
+Fact<std::vector<KfdNode>> kfd_nodes(const Tree& tree) {
+  const std::string folder = "/sys/class/kfd/kfd/topology/nodes";
+  const auto numbers = tree.list(folder, 1000);
+  if (numbers.is_unreadable()) return numbers.why();
+  if (!numbers) return {};
+  std::vector<KfdNode> nodes;
+  for (const std::string& number : *numbers) {
+    const auto text = tree.read(folder + "/" + number + "/properties");
+    if (text.is_unreadable()) return text.why();
+    if (text && property(*text, "simd_count") > 0) nodes.push_back(kfd_node(number, *text));
+  }
+  return nodes;
+}
+
+/// "TensileLibrary_Type_HH_…_gfx1030.co" → gfx1030.
+void add_target(std::vector<std::string>& targets, const std::string& name) {
+  const auto at = name.rfind("gfx");
+  if (at == std::string::npos) return;
+  const auto end = name.find_first_not_of("0123456789abcdef", at + 3);
+  const std::string target =
+      name.substr(at, end == std::string::npos ? std::string::npos : end - at);
+  if (target.size() < 6) return;
+  if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
+}
+
+Fact<std::vector<std::string>> rocblas_targets(const Tree& tree) {
+  for (const char* folder :
+       {"/opt/rocm/lib/rocblas/library", "/opt/rocm/lib64/rocblas/library",
+        "/usr/lib/x86_64-linux-gnu/rocblas/library", "/usr/lib64/rocblas/library"}) {
+    const auto names = tree.list(folder);
+    if (names.is_unreadable()) return names.why();
+    if (!names) continue;
+    std::vector<std::string> targets;
+    for (const std::string& name : *names) add_target(targets, name);
+    return targets;
+  }
+  return {};
+}
+
+Fact<std::vector<std::string>> iommu_types(const Tree& tree) {
+  std::vector<std::string> types;
+  const std::string bus = "/sys/bus/pci/devices/";
+  for (const std::string& address : tree.list(bus).value_or({})) {
+    if (tree.line(bus + address + "/vendor").value_or("") != "0x1002") continue;
+    const auto type = tree.line(bus + address + "/iommu_group/type");
+    if (type.is_unreadable()) return type.why();
+    if (type) types.push_back(*type);
+  }
+  return types.empty() ? Fact<std::vector<std::string>>() : types;
+}
+
+Fact<bool> there(const Tree& tree, const std::string& path) {
+  const auto node = tree.node(path);
+  if (node.is_unreadable()) return node.why();
+  return node.has_value();
+}
+
+CpuFacts cpu_facts(const Tree& tree) {
+  CpuFacts facts;
+  const std::string folder = "/sys/devices/system/cpu";
+  const auto online = tree.line(folder + "/online");
+  if (online.is_unreadable()) facts.online = online.why();
+  if (online) {
+    if (const auto cpus = model::parse_cpu_list(*online)) facts.online = *cpus;
+  } else if (online.is_absent()) {
+    facts.online = Unreadable{folder + "/online", ENOENT};
+  }
+  facts.governor = tree.line(folder + "/cpu0/cpufreq/scaling_governor");
+  facts.frequency_driver = tree.line(folder + "/cpu0/cpufreq/scaling_driver");
+  return facts;
+}
+
+Fact<std::string> cuda_home(const ProcessFacts& process) {
+  auto home = process.variable("CUDA_HOME");
+  return home.is_absent() || (home && home->empty()) ? process.variable("CUDA_PATH") : home;
+}
+
+void look_at_toolkits(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
+  const auto home = cuda_home(process);
+  if (home.is_unreadable())
+    named.cuda_home_there = named.cuda_home_nvcc = home.why();
+  else if (home && home->starts_with('/')) {
+    named.cuda_home_there = there(tree, *home);
+    named.cuda_home_nvcc = there(tree, *home + "/bin/nvcc");
+    named.cuda_home_nvcc_target = tree.resolve(*home + "/bin/nvcc");
+  }
+  named.usual_nvcc = tree.resolve("/usr/local/cuda/bin/nvcc");
+  const auto path = process.variable("PATH");
+  if (path.is_unreadable()) named.nvcc = path.why();
+  const std::string folders = path.value_or("");
+  for (const std::string_view folder : split(folders, ':')) {
+    if (!folder.starts_with('/')) continue;
+    named.nvcc = tree.resolve(std::string(folder) + "/nvcc");
+    if (!named.nvcc.is_absent()) break;
+  }
+}
+
+void look_at_stubs(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
+  const std::string folders = process.variable("LD_LIBRARY_PATH").value_or("");
+  for (const std::string_view folder : split(folders, ':')) {
+    if (!folder.ends_with("/stubs") && !folder.ends_with("/stubs/")) continue;
+    for (const char* name : {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"})
+      if (const std::string file = std::string(folder) + "/" + name; tree.exists(file))
+        named.stubs.push_back(file);
+  }
+}
+
+void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
+  const auto flags = process.variable("XLA_FLAGS");
+  if (flags.is_unreadable()) named.xla_folder = flags.why();
+  const std::string words = flags.value_or("");
+  constexpr std::string_view kOption = "--xla_gpu_cuda_data_dir=";
+  for (const std::string_view flag : split(words, ' ')) {
+    if (!flag.starts_with(kOption)) continue;
+    const std::string folder(flag.substr(kOption.size()));
+    named.xla_folder = folder;
+    // A relative one depends on where the program will run.
+    named.xla_libdevice = folder.starts_with('/')
+                              ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
+                              : Fact<bool>(Unreadable{folder, 0});
+  }
+}
+
+}  // namespace
+
+std::string KfdNode::gfx() const {
+  return fmt::format("gfx{}{:x}{:x}", target / 10000, target / 100 % 100, target % 100);
+}
+
+bool KfdNode::integrated() const {
+  // Raven, Renoir, Van Gogh, Rembrandt, Raphael, Phoenix, Strix and Strix Halo: kernels since 6.x
+  // list them like cards.
+  constexpr auto kTargets = std::to_array<unsigned>(
+      {90002, 90009, 90012, 100303, 100305, 100306, 110003, 110500, 110501, 110502, 110503});
+  return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
+}
+
+RocmFacts collect_rocm(const Tree& tree) {
+  RocmFacts facts;
+  facts.nodes = kfd_nodes(tree);
+  for (const char* path :
+       {"/opt/rocm", "/usr/lib/x86_64-linux-gnu/libamdhip64.so", "/usr/lib64/libamdhip64.so"})
+    if (facts.folder.is_absent() && tree.exists(path)) facts.folder = std::string(path);
+  facts.rocblas_targets = rocblas_targets(tree);
+  facts.iommu_types = iommu_types(tree);
+  return facts;
+}
+
+WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched) {
+  WslFacts facts;
+  if (tree.exists("/usr/lib/wsl")) facts.folder = std::string("/usr/lib/wsl");
+  facts.driver_library = there(tree, "/usr/lib/wsl/lib/libcuda.so.1");
+  facts.folder_is_searched =
+      std::find(searched.begin(), searched.end(), "/usr/lib/wsl/lib") != searched.end();
+  return facts;
+}
+
+PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
+  PlatformFacts facts;
+  facts.interfaces = tree.list("/sys/class/net");
+  if (facts.interfaces.is_absent()) facts.interfaces = Unreadable{"/sys/class/net", ENOENT};
+  facts.command_line = tree.line("/proc/cmdline");
+  if (facts.command_line.is_absent()) facts.command_line = Unreadable{"/proc/cmdline", ENOENT};
+  facts.cpu = cpu_facts(tree);
+  look_at_toolkits(tree, process, facts.named);
+  look_at_stubs(tree, process, facts.named);
+  look_at_xla(tree, process, facts.named);
+  return facts;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,290 @@
+// Rules CTR of a container with NVIDIA GPUs, seen from inside: what was given to it, and what it
+// lets through. The GPUs of the machine show on its bus and among its modules, which no container
+// hides.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Docker's way: a container of a person's, not of a cluster's or of a whole system's.
+bool is_plain(const std::string& kind) {
+  return kind == "docker" || kind == "podman" || kind == "container";
+}
+
+Fix start_with_gpus(const std::string& kind) {
+  if (kind == "podman")
+    return {"podman run --device nvidia.com/gpu=all IMAGE", text("start the container anew so")};
+  return {"docker run --gpus all IMAGE", text("start the container anew so")};
+}
+
+/// No node of NVIDIA's at all, nor WSL's.
+bool has_no_nodes(Examination& look) {
+  const auto* nodes = look.see(look.facts.nodes.nvidia);
+  return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
+}
+
+bool masks_gpus(const Fact<std::string>& visible) {
+  return visible && (*visible == "void" || *visible == "none" || visible->empty());
+}
+
+void no_gpu_passed(Examination& look) {
+  const std::string kind = container_kind(look);
+  if (!is_plain(kind) || !has_no_nodes(look) || !machine_has_nvidia(look)) return;
+  if (masks_gpus(look.facts.process.variable("NVIDIA_VISIBLE_DEVICES"))) return;  // CTR06
+  Finding& finding = look.found(text("the container was started without the machine's GPU"));
+  const std::string wanted = gpu_variable_of_image(look);
+  if (wanted.empty()) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      fmt::format("{}; /dev/nvidiactl: {}", look.facts.container.marker, tr("not there")));
+  finding.evidence.push_back(
+      look.facts.files.kernel_module
+          ? fmt::format("kernel module nvidia: {}", *look.facts.files.kernel_module)
+          : text("the machine's bus shows an NVIDIA GPU"));
+  if (!wanted.empty()) finding.evidence.push_back(wanted);
+  finding.fix.push_back(start_with_gpus(kind));
+}
+
+/// cgroup v1: no row that lets 195:* be read and written.
+bool list_denies(const std::string& list) {
+  for (const std::string_view row : split(list, '\n')) {
+    if (row.starts_with("a ")) return false;
+    if (row.starts_with("c 195:") && row.find("rw") != std::string_view::npos) return false;
+    if (row.starts_with("c *:*") && row.find("rw") != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+/// The machine's side: its runtime leaves the filter alone, for engines that may not write it.
+void filter_not_written(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const auto* socket = look.see(engines.docker_socket);
+  const auto* config = look.see(engines.toolkit_config);
+  if (socket == nullptr || config == nullptr || !toml_sets(*config, "no-cgroups", "true")) return;
+  Finding& finding = look.found(
+      text("Docker's containers see the GPU's nodes and may not open them: the runtime is told not "
+           "to write their device filter"));
+  finding.severity = Severity::kError;
+  finding.evidence.push_back(
+      fmt::format("/etc/nvidia-container-runtime/config.toml: no-cgroups = true; {}", *socket));
+  finding.fix.push_back(
+      {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
+       "sudo systemctl restart docker",
+       text("takes GPUs from rootless containers of the same machine that do not use CDI")});
+}
+
+void device_filter_lost(Examination& look) {
+  if (look.missing(look.facts.container.kind)) return filter_not_written(look);
+  if (!is_plain(container_kind(look)) && container_kind(look) != "kubernetes") return;
+  const auto control_node = look.facts.nodes.nvidia_node("/dev/nvidiactl");
+  const auto* control = look.see(control_node);
+  if (control == nullptr) return;
+  const auto* list = look.see(look.facts.container.devices_list);
+  const bool listed = list != nullptr && !trim(*list).empty() && list_denies(*list);
+  if (control->node.open_error != EPERM && !listed) return;
+  Finding& finding =
+      look.found(text("the container's device filter no longer lets it open /dev/nvidiactl"));
+  finding.evidence.push_back(
+      control->node.open_error == EPERM
+          ? fmt::format("open(/dev/nvidiactl): EPERM, mode {:04o}", control->node.mode)
+          : fmt::format("/sys/fs/cgroup/devices/devices.list: {}", trim(*list)));
+  if (const auto& said = look.facts.driver.nvml_message)
+    finding.evidence.push_back(fmt::format("NVML: {}", *said));
+  finding.fix.push_back(
+      {"", text("start the container anew: that writes its device rules again, and lasts until "
+                "somebody runs systemctl daemon-reload on the machine")});
+  finding.fix.push_back({"sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+                         text("on the machine: keeps the rules over a daemon-reload")});
+  finding.fix.push_back(
+      {"grep no-cgroups /etc/nvidia-container-runtime/config.toml",
+       text("on the machine: 'no-cgroups = true' is for rootless engines only, and has the same "
+            "effect on others")});
+}
+
+void visible_void(Examination& look) {
+  const std::string kind = container_kind(look);
+  if (!is_plain(kind) || !has_no_nodes(look) || !machine_has_nvidia(look)) return;
+  const auto value = look.facts.process.variable("NVIDIA_VISIBLE_DEVICES");
+  if (look.see(value) == nullptr || !masks_gpus(value)) return;
+  Finding& finding =
+      look.found(text("NVIDIA_VISIBLE_DEVICES is '{}', which asks the runtime for no GPU", *value));
+  finding.evidence.push_back(
+      fmt::format("NVIDIA_VISIBLE_DEVICES={}; /dev/nvidiactl: {}", *value, tr("not there")));
+  finding.fix.push_back(kind == "podman"
+                            ? start_with_gpus(kind)
+                            : Fix{"docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all IMAGE",
+                                  text("start the container anew so")});
+}
+
+void capabilities(Examination& look) {
+  if (container_kind(look).empty()) return;
+  const auto* nvml = look.see(look.facts.files.nvml);
+  const auto* cuda = look.see(look.facts.files.cuda);
+  if (has_no_nodes(look) || nvml == nullptr || cuda == nullptr) return;
+  if (nvml->empty() || !cuda->empty()) return;
+  const std::string given = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
+  if (contains(given, "compute") || contains(given, "all")) return;
+  Finding& finding =
+      look.found(text("the container got the driver's tools, and not its CUDA library"));
+  finding.evidence.push_back(fmt::format("NVIDIA_DRIVER_CAPABILITIES={}", given));
+  finding.evidence.push_back(
+      fmt::format("{}; libcuda.so.1: {}", nvml->front().path, tr("not there")));
+  finding.fix.push_back(
+      {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE",
+       text("start the container anew so")});
+}
+
+void driver_in_image(Examination& look) {
+  if (container_kind(look).empty()) return;
+  const auto* cuda = look.see(look.facts.files.cuda);
+  const auto* module = look.see(look.facts.files.kernel_module);
+  if (cuda == nullptr || module == nullptr || cuda->empty()) return;
+  const LibraryFile& wins = cuda->front();
+  if (wins.version().empty() || wins.version() == *module || contains(wins.path, "/compat/"))
+    return;
+  if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;
+  Finding& finding =
+      look.found(text("the image ships a driver library of its own, {}, and the machine's is {}",
+                      wins.version(), *module));
+  finding.evidence.push_back(fmt::format("{} → {}", wins.path, wins.target));
+  finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
+  finding.fix.push_back(
+      {"apt-get purge -y '^libnvidia-.*' '^nvidia-.*' '^libcuda1.*'",
+       text("in the image's Dockerfile: driver libraries come from the machine")});
+}
+
+/// Forward compatibility is for data-centre GPUs; the product's name says which it is not for.
+std::string consumer_gpu(Examination& look) {
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr) return "";
+  for (const GpuAnswer& gpu : *gpus)
+    if (gpu.name && (contains(*gpu.name, "GeForce") || contains(*gpu.name, "TITAN")))
+      return *gpu.name;
+  return "";
+}
+
+void compat_misused(Examination& look) {
+  const auto* cuda = look.see(look.facts.files.cuda);
+  const auto* compat = look.see(look.facts.files.compat);
+  if (cuda == nullptr) return;
+  const LibraryFile* used = nullptr;
+  if (!cuda->empty() && contains(cuda->front().path + cuda->front().target, "/compat/"))
+    used = &cuda->front();
+  const Fact<int>& init = look.facts.driver.cuda_init;
+  const bool refused = init && *init == 804;
+  if (used == nullptr && refused) used = compat;
+  if (used == nullptr) return;
+  const std::string consumer = consumer_gpu(look);
+  const Fact<std::string>& module = look.facts.files.kernel_module;
+  const bool older = module && !used->version().empty() && version_less(used->version(), *module);
+  if (!refused && consumer.empty() && !older) return;
+  Finding& finding = look.found(
+      older ? text("CUDA's compat library {} is in use, which is older than the driver {}",
+                   used->version(), *module)
+            : text("CUDA's compat library is in use, and it does not work with this GPU"));
+  finding.evidence.push_back(fmt::format("{} → {}", used->path, used->target));
+  if (refused) finding.evidence.emplace_back("cuInit: 804");
+  if (!consumer.empty()) finding.evidence.push_back(consumer);
+  if (module) finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
+  if (!older)
+    finding.fix.push_back(
+        {"", text("update the machine's driver, or take an image with an older CUDA: compat "
+                  "libraries are for data-centre GPUs")});
+  finding.fix.push_back(
+      {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
+       "-v /compat | paste -sd:)",
+       text("leaves the compat folder out of the search")});
+}
+
+void pod_without_claim(Examination& look) {
+  if (container_kind(look) != "kubernetes") return;
+  const auto value = look.facts.process.variable("NVIDIA_VISIBLE_DEVICES");
+  const bool takes_all = value && *value == "all";
+  const bool none = has_no_nodes(look);
+  if (none ? !machine_has_nvidia(look) : !takes_all) return;
+  const std::string wanted = gpu_variable_of_image(look);
+  Finding& finding =
+      look.found(none ? text("the pod runs on a machine with GPUs and was given none")
+                      : text("the pod took its GPUs by NVIDIA_VISIBLE_DEVICES, without asking "
+                             "Kubernetes for them"));
+  const Fact<int>& init = look.facts.driver.nvml_init;
+  const bool works = !none && !(init && *init != 0);
+  if (works || wanted.empty()) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(look.facts.container.marker);
+  if (none)
+    finding.evidence.push_back(fmt::format("/dev/nvidiactl: {}", tr("not there")));
+  else if (look.facts.driver.nvml_message)
+    finding.evidence.push_back(fmt::format("NVML: {}", *look.facts.driver.nvml_message));
+  if (!wanted.empty()) finding.evidence.push_back(wanted);
+  finding.fix.push_back(
+      {"resources:\n  limits:\n    nvidia.com/gpu: 1", text("in the container's part of the pod")});
+  finding.fix.push_back(
+      {"runtimeClassName: nvidia",
+       text("in the pod, where NVIDIA's runtime is not the default of the machine's containerd")});
+}
+
+void ulimits(Examination& look) {
+  if (container_kind(look).empty()) return;
+  const auto* adapters = look.see(look.facts.container.infiniband);
+  if (adapters == nullptr || adapters->empty()) return;
+  const auto* limit = look.see(look.facts.process.memlock_limit_bytes);
+  if (limit == nullptr || *limit >= std::uint64_t{1} << 30) return;
+  Finding& finding = look.found(
+      text("the container may lock {} KiB of memory, too little for RDMA", *limit / 1024));
+  finding.evidence.push_back(
+      fmt::format("RLIMIT_MEMLOCK: {}; /sys/class/infiniband/{}", *limit, adapters->front()));
+  finding.fix.push_back({"docker run --ulimit memlock=-1 --ulimit stack=67108864 IMAGE",
+                         text("start the container anew so")});
+}
+
+void shm_small(Examination& look) {
+  const std::string kind = container_kind(look);
+  if (!is_plain(kind) && kind != "kubernetes") return;
+  const auto* size = look.see(look.facts.process.shm_total_bytes);
+  if (size == nullptr || *size == 0 || *size >= std::uint64_t{1} << 30) return;
+  Finding& finding = look.found(
+      text("/dev/shm has {} MiB: workers of a DataLoader and NCCL soon fill it", *size >> 20));
+  finding.evidence.push_back(fmt::format("statvfs(/dev/shm): {} bytes", *size));
+  if (kind == "kubernetes")
+    finding.fix.push_back(
+        {"volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
+         text("in the pod, mounted at /dev/shm; it counts towards the pod's memory")});
+  else
+    finding.fix.push_back({kind + " run --shm-size=8g IMAGE",
+                           text("start the container anew so; or with --ipc=host")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CTR01", Layer::kContainer, Severity::kFatal, true, msgid("a container that was given no GPU"),
+     "DRV11 DRV12 LIB* FW* ENV*", no_gpu_passed},
+    {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter that lost the GPU"),
+     "DRV11 DRV12 DRV13 LIB01 FW*", device_filter_lost},
+    {"CTR06", Layer::kContainer, Severity::kFatal, false,
+     msgid("NVIDIA_VISIBLE_DEVICES that asks for nothing"), "DRV11 DRV12 LIB* FW* ENV*",
+     visible_void},
+    {"CTR07", Layer::kContainer, Severity::kFatal, true,
+     msgid("a container without the driver's CUDA library"), "LIB* FW*", capabilities},
+    {"CTR13", Layer::kContainer, Severity::kFatal, false, msgid("a driver library in the image"),
+     "DRV05 DRV17 LIB*", driver_in_image},
+    {"CTR14", Layer::kContainer, Severity::kFatal, true,
+     msgid("CUDA's compat library where it cannot work"), "CTR08 DRV05 DRV17 FW02 LIB*",
+     compat_misused},
+    {"CTR15", Layer::kContainer, Severity::kWarning, true, msgid("a small /dev/shm"), "RT06",
+     shm_small},
+    {"CTR16", Layer::kContainer, Severity::kWarning, false,
+     msgid("little lockable memory beside RDMA"), "", ulimits},
+    {"CTR17", Layer::kContainer, Severity::kFatal, true,
+     msgid("a pod that did not ask for its GPU"), "DRV11 DRV12 LIB* FW* ENV*", pod_without_claim},
+});
+
+}  // namespace
+
+std::span<const Rule> container_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

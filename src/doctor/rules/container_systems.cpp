@@ -1,0 +1,197 @@
+// Rules CTR of containers that are not Docker's: system containers (LXC), rootless ones, Apptainer,
+// and those that should reach AMD's GPUs.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+void selinux(Examination& look) {
+  if (container_kind(look).empty()) return;
+  const auto* label = look.see(look.facts.container.label);
+  if (label == nullptr || !contains(*label, ":container_t:")) return;
+  const auto control_node = look.facts.nodes.nvidia_node("/dev/nvidiactl");
+  const auto* control = look.see(control_node);
+  // Open to everybody by its mode, and yet refused.
+  if (control == nullptr || control->node.open_error != EACCES || (control->node.mode & 6) != 6)
+    return;
+  Finding& finding = look.found(text("SELinux keeps the container from the GPU's device nodes"));
+  finding.evidence.push_back(fmt::format("/proc/self/attr/current: {}", *label));
+  finding.evidence.push_back(
+      fmt::format("open(/dev/nvidiactl): EACCES, mode {:04o}", control->node.mode));
+  finding.fix.push_back({"sudo setsebool -P container_use_devices true",
+                         text("on the machine: for all of its containers")});
+  finding.fix.push_back({"podman run --security-opt label=disable IMAGE",
+                         text("for this container alone: SELinux no longer confines it")});
+}
+
+constexpr gid_t kNobodysGroup = 65534;  // what ids outside of a user namespace show as
+
+void rootless_groups(Examination& look) {
+  if (container_kind(look).empty()) return;
+  std::vector<GpuNode> nodes;
+  const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
+  if (const auto* one = look.see(control)) nodes.push_back(*one);
+  if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
+  if (const auto* render = look.see(look.facts.nodes.render))
+    nodes.insert(nodes.end(), render->begin(), render->end());
+  for (const GpuNode& one : nodes) {
+    if (one.node.open_error != EACCES || one.node.gid != kNobodysGroup) continue;
+    if ((one.node.mode & 6) == 6 || (one.node.mode & 060) != 060) continue;
+    Finding& finding =
+        look.found(text("the rootless container lost the group that may open {}", one.path));
+    finding.evidence.push_back(fmt::format("{}: mode {:04o}, gid {}; open: EACCES", one.path,
+                                           one.node.mode, one.node.gid));
+    finding.fix.push_back({"podman run --group-add keep-groups IMAGE",
+                           text("start the container anew so; needs crun as its runtime")});
+    return;
+  }
+}
+
+/// What of NVIDIA's a container for CUDA lacks or may not open: "" nothing.
+std::string lacking_node(Examination& look, bool& denied) {
+  const auto* nodes = look.see(look.facts.nodes.nvidia);
+  if (nodes == nullptr) return "";
+  for (const char* path : {"/dev/nvidiactl", "/dev/nvidia-uvm"}) {
+    const auto one = std::find_if(nodes->begin(), nodes->end(),
+                                  [&](const GpuNode& node) { return node.path == path; });
+    denied = one != nodes->end() && one->denied();
+    if (one == nodes->end() || denied) return path;
+  }
+  denied = false;
+  const auto gpus = look.facts.nodes.nvidia_gpus();
+  return gpus && gpus->empty() ? "/dev/nvidia0" : "";
+}
+
+void lxc_nodes(Examination& look) {
+  if (container_kind(look) != "lxc" || !machine_has_nvidia(look)) return;
+  bool denied = false;
+  const std::string path = lacking_node(look, denied);
+  if (path.empty()) return;
+  const auto* nodes = look.see(look.facts.nodes.nvidia);
+  const auto* nvml = look.see(look.facts.files.nvml);
+  Finding& finding = look.found(denied ? text("the system container may not open {}", path)
+                                       : text("the system container was not given {}", path));
+  // Nothing of NVIDIA's inside: most of a machine's containers have no business with its GPU.
+  if (nodes->empty() && (nvml == nullptr || nvml->empty())) finding.severity = Severity::kInfo;
+  finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker, path,
+                                         denied ? "EPERM" : tr("not there")));
+  if (nvml != nullptr && !nvml->empty()) finding.evidence.push_back(nvml->front().path);
+  finding.fix.push_back(
+      {"lxc config device add CONTAINER gpu gpu\n"
+       "lxc config set CONTAINER nvidia.runtime true\nlxc restart CONTAINER",
+       text("on the machine, with LXD or Incus")});
+  finding.fix.push_back(
+      {"lxc.cgroup2.devices.allow: c 195:* rwm\n"
+       "lxc.mount.entry: /dev/nvidiactl dev/nvidiactl none bind,optional,create=file\n"
+       "lxc.mount.entry: /dev/nvidia0 dev/nvidia0 none bind,optional,create=file\n"
+       "lxc.mount.entry: /dev/nvidia-uvm dev/nvidia-uvm none bind,optional,create=file",
+       text("on the machine, in the container's configuration file; nvidia-uvm's "
+            "own major number (ls -l /dev/nvidia-uvm) wants a line like the first")});
+}
+
+void lxc_nested(Examination& look) {
+  if (container_kind(look) != "lxc") return;
+  const auto& engines = look.facts.container.engines;
+  const auto* inside = look.see(look.facts.container.user_namespace);
+  const auto* toolkit = look.see(engines.toolkit);
+  if (inside == nullptr || !*inside || toolkit == nullptr) return;
+  const auto* config = look.see(engines.toolkit_config);
+  if (config != nullptr && toml_sets(*config, "no-cgroups", "true")) return;
+  if (engines.toolkit_config.is_unreadable()) return;
+  Finding& finding = look.found(
+      text("NVIDIA's container runtime tries to change a device filter that belongs to the "
+           "machine around this system container"));
+  finding.evidence.push_back(
+      fmt::format("{}; /proc/self/uid_map; {}; /etc/nvidia-container-runtime/config.toml: "
+                  "no-cgroups = true: {}",
+                  look.facts.container.marker, *toolkit, tr("not there")));
+  finding.fix.push_back(
+      {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place\n"
+       "sudo systemctl restart docker",
+       text("in the system container, which needs the machine's nodes passed into it")});
+}
+
+void lxc(Examination& look) {
+  lxc_nodes(look);
+  lxc_nested(look);
+}
+
+/// Something says that ROCm is wanted here.
+std::string rocm_sign(Examination& look) {
+  if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
+  for (const char* name : {"ROCM_PATH", "ROCM_HOME", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                           "HSA_OVERRIDE_GFX_VERSION", "ROCM_VERSION"}) {
+    const std::string shown = shown_variable(look, name);
+    if (!shown.empty()) return shown;
+  }
+  return "";
+}
+
+void rocm_container(Examination& look) {
+  const std::string kind = container_kind(look);
+  if (kind.empty() || gpus_on_bus(look, kVendorAmd).empty()) return;
+  const bool no_kfd = look.missing(look.facts.nodes.kfd);
+  const auto* render = look.see(look.facts.nodes.render);
+  if (render == nullptr || look.facts.nodes.kfd.is_unreadable()) return;
+  if (!no_kfd && !render->empty()) return;
+  const std::string sign = rocm_sign(look);
+  // One of the two without the other was meant to be a GPU too.
+  if (sign.empty() && no_kfd) return;
+  Finding& finding =
+      look.found(text("the container was not given {}", no_kfd ? "/dev/kfd" : "/dev/dri/renderD*"));
+  finding.evidence.push_back(fmt::format("{}; {}: {}", look.facts.container.marker,
+                                         no_kfd ? "/dev/kfd" : "/dev/dri/renderD*",
+                                         tr("not there")));
+  if (!sign.empty()) finding.evidence.push_back(sign);
+  finding.fix.push_back(
+      {fmt::format("{} run --device /dev/kfd --device /dev/dri --group-add {} IMAGE",
+                   kind == "podman" ? "podman" : "docker",
+                   kind == "podman" ? "keep-groups" : "video --group-add render"),
+       text("start the container anew so")});
+}
+
+void apptainer(Examination& look) {
+  if (container_kind(look) != "apptainer" || !machine_has_nvidia(look)) return;
+  const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
+  const auto* cuda = look.see(look.facts.files.cuda);
+  if (look.see(control) == nullptr || cuda == nullptr || !cuda->empty()) return;
+  const auto& names = look.facts.container.singularity_libraries;
+  if (names.is_unreadable()) static_cast<void>(look.see(names));
+  if (names.is_unreadable()) return;
+  for (const std::string& name : names.value_or({}))
+    if (name.starts_with("libcuda.so")) return;
+  Finding& finding =
+      look.found(text("the container was started without --nv, so it has the GPU's "
+                      "nodes and not the driver's libraries"));
+  finding.evidence.push_back(
+      fmt::format("/.singularity.d/libs/libcuda.so.1: {}; /dev/nvidiactl", tr("not there")));
+  finding.fix.push_back({"apptainer exec --nv IMAGE COMMAND", text("start the container anew so")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CTR11", Layer::kContainer, Severity::kFatal, false, msgid("SELinux before the GPU's nodes"),
+     "DRV12 AMD01 CTR02", selinux},
+    {"CTR12", Layer::kContainer, Severity::kFatal, true,
+     msgid("groups that a rootless container lost"),
+     "DRV12 AMD01 XPU03 CTR11 CTR19 DRV11 LIB01 FW*", rootless_groups},
+    {"CTR18", Layer::kContainer, Severity::kFatal, true,
+     msgid("a system container (LXC) without the GPU's nodes"), "DRV11 DRV12 LIB* FW* CTR02", lxc},
+    {"CTR19", Layer::kContainer, Severity::kFatal, true, msgid("a container without ROCm's nodes"),
+     "AMD01 FW*", rocm_container},
+    {"CTR20", Layer::kContainer, Severity::kError, true, msgid("Apptainer without --nv"),
+     "LIB* FW*", apptainer},
+});
+
+}  // namespace
+
+std::span<const Rule> container_system_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,237 @@
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <functional>
+
+#include "doctor/diagnose.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
+                 const char* driver) {
+  PciFunction one;
+  one.address = address;
+  one.vendor = vendor;
+  one.device = device;
+  one.class_code = 0x030000;
+  one.driver = std::string(driver);
+  return one;
+}
+
+GpuNode nvidia_node(const std::string& path, int open_error = 0) {
+  Node node;
+  node.type = NodeType::kCharacter;
+  node.mode = 0666;
+  node.open_error = open_error;
+  return {path, node, 0};
+}
+
+std::vector<GpuNode> nvidia_nodes(int open_error = 0) {
+  return {nvidia_node("/dev/nvidiactl", open_error), nvidia_node("/dev/nvidia0", open_error),
+          nvidia_node("/dev/nvidia-uvm", open_error)};
+}
+
+/// A container of this kind with one GPU, and nothing wrong.
+Facts healthy(const std::string& kind) {
+  Facts facts;
+  facts.machine.kernel = std::string("6.8.0-45-generic");
+  facts.machine.modules = std::vector<std::string>{"nvidia", "nvidia_uvm"};
+  facts.machine.pci = std::vector{card("0000:01:00.0", 0x10de, 0x2684, "nvidia")};
+  facts.files.kernel_module = std::string("550.54.15");
+  facts.files.cuda = std::vector<LibraryFile>{{"/l/libcuda.so.1", "/l/libcuda.so.550.54.15"}};
+  facts.files.nvml =
+      std::vector<LibraryFile>{{"/l/libnvidia-ml.so.1", "/l/libnvidia-ml.so.550.54.15"}};
+  facts.nodes.nvidia = nvidia_nodes();
+  facts.nodes.render = std::vector<GpuNode>{};
+  facts.nodes.char_links = std::vector<std::string>{"195:0"};
+  if (!kind.empty()) facts.container.kind = kind;
+  facts.container.marker = "/.dockerenv";
+  facts.container.user_namespace = false;
+  facts.container.engines.cdi = std::vector<CdiSpec>{};
+  facts.process.identity = Identity{0, 0, {0}};
+  facts.process.environment = Environment{{"NVIDIA_VISIBLE_DEVICES", "GPU-1"},
+                                          {"NVIDIA_DRIVER_CAPABILITIES", "compute,utility"}};
+  facts.process.cpus = std::vector<int>{0, 1, 2, 3};
+  facts.process.shm_total_bytes = std::uint64_t{8} << 30;
+  return facts;
+}
+
+std::vector<Rule> container_rules_all() {
+  std::vector<Rule> rules;
+  for (const auto group : {container_rules(), container_system_rules(), container_host_rules()})
+    rules.insert(rules.end(), group.begin(), group.end());
+  return rules;
+}
+
+std::string first(const Facts& facts) {
+  const auto found = diagnose_with(container_rules_all(), facts, {}).findings;
+  return found.empty() ? "" : found.front().id;
+}
+
+struct Mutation {
+  const char* rule;
+  const char* kind;
+  std::function<void(Facts&)> change;
+};
+
+void set(Facts& facts, const std::string& name, const std::string& value) {
+  Environment changed = *facts.process.environment;
+  changed[name] = value;
+  facts.process.environment = changed;
+}
+
+void without_nodes(Facts& facts) {
+  facts.nodes.nvidia = std::vector<GpuNode>{};
+}
+
+void amd(Facts& facts) {
+  facts.machine.pci = std::vector{card("0000:03:00.0", 0x1002, 0x73bf, "amdgpu")};
+  facts.files.kernel_module = {};
+  facts.machine.modules = std::vector<std::string>{"amdgpu"};
+  facts.rocm.folder = std::string("/opt/rocm");
+}
+
+void with_docker(Facts& facts) {
+  facts.container.engines.docker = std::string("/usr/bin/dockerd");
+  facts.container.engines.toolkit = std::string("/usr/bin/nvidia-container-runtime-hook");
+  facts.container.engines.cgroup_v2 = true;
+}
+
+std::vector<Mutation> of_machines() {
+  return {
+      {"CTR02", "",
+       [](Facts& f) {
+         f.container.engines.docker_socket = std::string("/run/docker.sock");
+         f.container.engines.toolkit_config =
+             std::string("[nvidia-container-cli]\nno-cgroups = true");
+       }},
+      {"CTR03", "",
+       [](Facts& f) {
+         with_docker(f);
+         f.nodes.char_links = std::vector<std::string>{};
+       }},
+      {"CTR04", "",
+       [](Facts& f) {
+         with_docker(f);
+         f.container.engines.toolkit = {};
+       }},
+      {"CTR05", "",
+       [](Facts& f) { f.container.engines.docker_snap = std::string("/snap/docker"); }},
+      {"CTR09", "",
+       [](Facts& f) {
+         f.container.engines.cdi = std::vector<CdiSpec>{
+             {"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"0"}, {"/usr/lib/libold.so"}, ""}};
+       }},
+      {"CTR10", "",
+       [](Facts& f) {
+         f.container.engines.podman = std::string("/usr/bin/podman");
+         f.container.engines.podman_version = std::string("3.0.1+dfsg1-3");
+         f.container.engines.toolkit = std::string("/usr/bin/nvidia-container-toolkit");
+       }},
+  };
+}
+
+std::vector<Mutation> of_containers() {
+  return {
+      {"CTR01", "docker", without_nodes},
+      {"CTR02", "docker", [](Facts& f) { f.nodes.nvidia = nvidia_nodes(EPERM); }},
+      {"CTR02", "docker", [](Facts& f) { f.container.devices_list = std::string("c 195:* m\n"); }},
+      {"CTR06", "docker",
+       [](Facts& f) {
+         without_nodes(f);
+         set(f, "NVIDIA_VISIBLE_DEVICES", "void");
+       }},
+      {"CTR07", "docker",
+       [](Facts& f) {
+         f.files.cuda = std::vector<LibraryFile>{};
+         set(f, "NVIDIA_DRIVER_CAPABILITIES", "utility");
+       }},
+      {"CTR08", "docker", [](Facts& f) { set(f, "NVIDIA_REQUIRE_CUDA", "cuda>=12.8"); }},
+      {"CTR11", "podman",
+       [](Facts& f) {
+         f.nodes.nvidia = nvidia_nodes(EACCES);
+         f.container.label = std::string("system_u:system_r:container_t:s0");
+       }},
+      {"CTR12", "podman",
+       [](Facts& f) {
+         auto nodes = nvidia_nodes(EACCES);
+         for (GpuNode& one : nodes) one.node.mode = 0660, one.node.gid = 65534;
+         f.nodes.nvidia = nodes;
+       }},
+      {"CTR13", "docker",
+       [](Facts& f) {
+         f.files.cuda = std::vector<LibraryFile>{{"/l/libcuda.so.1", "/l/libcuda.so.535.1.2"}};
+       }},
+      {"CTR14", "docker",
+       [](Facts& f) {
+         f.files.compat = LibraryFile{"/c/compat/libcuda.so.1", "/c/compat/libcuda.so.560.1.2"};
+         f.driver.cuda_init = 804;
+       }},
+      {"CTR15", "docker", [](Facts& f) { f.process.shm_total_bytes = std::uint64_t{64} << 20; }},
+      {"CTR16", "docker",
+       [](Facts& f) {
+         f.container.infiniband = std::vector<std::string>{"mlx5_0"};
+         f.process.memlock_limit_bytes = std::uint64_t{65536};
+       }},
+      {"CTR17", "kubernetes", without_nodes},
+      {"CTR17", "kubernetes", [](Facts& f) { set(f, "NVIDIA_VISIBLE_DEVICES", "all"); }},
+      {"CTR18", "lxc", [](Facts& f) { f.nodes.nvidia = std::vector{nvidia_node("/dev/nvidia0")}; }},
+      {"CTR19", "docker", amd},
+      {"CTR20", "apptainer", [](Facts& f) { f.files.cuda = std::vector<LibraryFile>{}; }},
+  };
+}
+
+std::vector<Mutation> mutations() {
+  auto all = of_machines();
+  const auto more = of_containers();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("one thing wrong with a container is named first, and undoing it is clean") {
+  for (const Mutation& one : mutations()) {
+    CAPTURE(one.rule);
+    Facts facts = healthy(one.kind);
+    CHECK(first(facts).empty());
+    one.change(facts);
+    CHECK(first(facts) == one.rule);
+  }
+}
+
+TEST_CASE("what cannot be read of a container makes no rule find anything, or call it checked") {
+  for (const Mutation& one : mutations()) {
+    CAPTURE(one.rule);
+    Facts facts = healthy(one.kind);
+    one.change(facts);
+    facts.container.kind = Unreadable{"/proc/self/cgroup", EACCES};
+    facts.process.environment = Unreadable{"environment", 0};
+    facts.files.cuda = facts.files.nvml = Unreadable{"/usr/lib", EACCES};
+    const auto diagnosis = diagnose_with(container_rules_all(), facts, {});
+    CHECK(diagnosis.findings.empty());
+    CHECK(std::find(diagnosis.checked.begin(), diagnosis.checked.end(), one.rule) ==
+          diagnosis.checked.end());
+  }
+}
+
+TEST_CASE("look-alikes of a container without its GPU are left alone") {
+  // Podman's CDI sets void to keep NVIDIA's runtime from doing its work twice.
+  Facts podman = healthy("podman");
+  set(podman, "NVIDIA_VISIBLE_DEVICES", "void");
+  CHECK(first(podman).empty());
+  // No GPU in the machine: nothing was withheld.
+  Facts bare = healthy("docker");
+  without_nodes(bare);
+  bare.machine.pci = std::vector<PciFunction>{};
+  bare.machine.modules = std::vector<std::string>{};
+  bare.files.kernel_module = {};
+  CHECK(first(bare).empty());
+  // A Radeon that nobody computes on.
+  Facts radeon = healthy("docker");
+  amd(radeon);
+  radeon.rocm.folder = {};
+  CHECK(first(radeon).empty());
+}

@@ -1,0 +1,345 @@
+// Rules ENV about single variables that steer libraries, and the files that they name.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fix unset(const std::string& name) {
+  return {"unset " + name, ""};
+}
+
+void stub_path(Examination& look) {
+  const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
+  if (path.empty() || !machine_has_nvidia(look)) return;
+  const auto& stubs = look.facts.platform.named.stubs;
+  if (stubs.empty()) return;
+  Finding& finding = look.found(
+      text("LD_LIBRARY_PATH leads to a stub of the driver's library, made for linking only"));
+  finding.evidence.push_back("LD_LIBRARY_PATH=" + path);
+  for (const std::string& stub : stubs) finding.evidence.push_back(stub);
+  finding.fix.push_back(
+      {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
+       "-v /stubs | paste -sd:)",
+       ""});
+}
+
+void ld_preload(Examination& look) {
+  const std::string value = variable_or_empty(look, "LD_PRELOAD");
+  constexpr auto kLibraries = std::to_array<std::string_view>(
+      {"libcuda.", "libcudart", "libcublas", "libcudnn", "libcusparse", "libcufft", "libnccl",
+       "libnvrtc", "libnvJitLink", "libnvidia-ml"});
+  std::string list = value;
+  std::replace(list.begin(), list.end(), ' ', ':');
+  for (const std::string_view path : split(list, ':')) {
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    if (std::none_of(kLibraries.begin(), kLibraries.end(),
+                     [&](std::string_view one) { return name.starts_with(one); }))
+      continue;
+    Finding& finding =
+        look.found(text("LD_PRELOAD puts {} before the one that each framework brings", path));
+    finding.evidence.push_back("LD_PRELOAD=" + value);
+    finding.fix.push_back(unset("LD_PRELOAD"));
+    return;
+  }
+}
+
+void cuda_home(Examination& look) {
+  const auto& named = look.facts.platform.named;
+  const bool home = look.facts.process.variable("CUDA_HOME").has_value();
+  const std::string shown = shown_variable(look, home ? "CUDA_HOME" : "CUDA_PATH");
+  const auto* there = look.see(named.cuda_home_there);
+  const auto* nvcc = look.see(named.cuda_home_nvcc);
+  if (there == nullptr || nvcc == nullptr || *nvcc) return;
+  Finding& finding = look.found(*there ? text("{} has no compiler: there is no bin/nvcc", shown)
+                                       : text("{} does not exist", shown));
+  if (*there) finding.severity = Severity::kInfo;
+  finding.evidence.push_back(fmt::format("{}/bin/nvcc: {}", shown, tr("not there")));
+  finding.fix.push_back({"ls -d /usr/local/cuda*", text("the toolkits that are here; only building "
+                                                        "extensions needs one")});
+}
+
+void nvcc_path(Examination& look) {
+  const auto& named = look.facts.platform.named;
+  const auto* first = look.see(named.nvcc);
+  if (first == nullptr) return;
+  const bool home = look.facts.process.variable("CUDA_HOME").has_value() ||
+                    look.facts.process.variable("CUDA_PATH").has_value();
+  const auto* other = look.see(home ? named.cuda_home_nvcc_target : named.usual_nvcc);
+  if (other == nullptr || *other == *first) return;
+  // Without CUDA_HOME an extension takes the compiler of PATH, which a newer toolkit's owner does
+  // not expect to be the distribution's.
+  if (!home && !first->starts_with("/usr/bin/") && !first->starts_with("/usr/lib/")) return;
+  Finding& finding =
+      look.found(text("PATH finds another nvcc than the toolkit's: {}, not {}", *first, *other));
+  finding.evidence.push_back(fmt::format("command -v nvcc → {}", *first));
+  finding.evidence.push_back(home ? shown_variable(look, "CUDA_HOME")
+                                  : fmt::format("/usr/local/cuda/bin/nvcc → {}", *other));
+  const std::string folder = other->substr(0, other->rfind('/'));
+  finding.fix.push_back({fmt::format("export PATH={}:$PATH CUDA_HOME={}", folder,
+                                     folder.substr(0, folder.rfind('/'))),
+                         text("then build the extension anew")});
+}
+
+/// 10.3.0 → 100300, as the kernel counts targets.
+std::optional<unsigned> target_of(std::string_view version) {
+  const auto parts = split(version, '.');
+  if (parts.size() != 3) return std::nullopt;
+  const auto major = to_number(parts[0]);
+  const auto minor = to_number(parts[1]);
+  const auto step = to_number(parts[2]);
+  if (!major || !minor || !step) return std::nullopt;
+  return static_cast<unsigned>(*major * 10000 + *minor * 100 + *step);
+}
+
+void hsa_override(Examination& look) {
+  const std::string value = variable_or_empty(look, "HSA_OVERRIDE_GFX_VERSION");
+  if (value.empty()) return;
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  if (nodes == nullptr || nodes->empty()) return;
+  const auto wanted = target_of(value);
+  if (wanted) {
+    // The same generation runs the same instructions: 10.3.0 serves 10.3.1, 11.0.0 serves 11.5.1.
+    if (std::any_of(nodes->begin(), nodes->end(),
+                    [&](const KfdNode& node) { return node.target / 10000 == *wanted / 10000; }))
+      return;
+  }
+  Finding& finding = look.found(
+      wanted ? text("HSA_OVERRIDE_GFX_VERSION={} is of another generation than this GPU, {}", value,
+                    nodes->front().gfx())
+             : text("HSA_OVERRIDE_GFX_VERSION={} is no version: it takes one like 11.0.0", value));
+  finding.evidence.push_back(
+      fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}",
+                  nodes->front().number, nodes->front().target));
+  finding.fix.push_back(unset("HSA_OVERRIDE_GFX_VERSION"));
+}
+
+bool is_there(std::string_view wanted, const std::vector<std::string>& interfaces, bool exact) {
+  return std::any_of(interfaces.begin(), interfaces.end(), [&](const std::string& one) {
+    return exact ? one == wanted : one.starts_with(wanted);
+  });
+}
+
+Finding& interface_finding(Examination& look, const char* name, std::string title,
+                           const std::vector<std::string>& interfaces) {
+  Finding& finding = look.found(std::move(title));
+  finding.evidence.push_back(shown_variable(look, name));
+  finding.evidence.push_back(fmt::format("/sys/class/net: {}", fmt::join(interfaces, " ")));
+  const auto real = std::find_if(interfaces.begin(), interfaces.end(), [](const std::string& one) {
+    return one.starts_with("e") || one.starts_with("ib") || one.starts_with("bond");
+  });
+  finding.fix.push_back(
+      real == interfaces.end() ? unset(name) : Fix{fmt::format("export {}={}", name, *real), ""});
+  return finding;
+}
+
+bool many_nodes(Examination& look) {
+  for (const char* name : {"NNODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE"})
+    if (to_number(variable_or_empty(look, name)).value_or(1) > 1) return true;
+  return false;
+}
+
+void gloo_interface(Examination& look, const std::vector<std::string>& interfaces) {
+  const char* name = "GLOO_SOCKET_IFNAME";
+  const std::string value = variable_or_empty(look, name);
+  if (value.empty()) return;
+  if (contains(value, "^")) {
+    interface_finding(
+        look, name,
+        text("GLOO_SOCKET_IFNAME={}: Gloo takes names, not NCCL's ^ for all others", value),
+        interfaces);
+    return;
+  }
+  for (const std::string_view one : split(value, ','))
+    if (!is_there(trim(one), interfaces, true)) {
+      interface_finding(look, name, text("{} names {}, and there is no such interface", name, one),
+                        interfaces);
+      return;
+    }
+}
+
+void nccl_interface(Examination& look, const std::vector<std::string>& interfaces) {
+  const char* name = "NCCL_SOCKET_IFNAME";
+  const std::string value = variable_or_empty(look, name);
+  if (value.empty() || value.starts_with('^')) return;
+  const bool exact = value.starts_with('=');
+  bool any = false;
+  for (std::string_view one : split(value, ',')) {
+    one = trim(one);
+    if (one.starts_with('=')) one.remove_prefix(1);
+    one = one.substr(0, one.find(':'));
+    any = any || is_there(one, interfaces, exact);
+  }
+  if (!any)
+    interface_finding(look, name, text("{} names {}, and there is no such interface", name, value),
+                      interfaces);
+}
+
+void socket_interface(Examination& look) {
+  const std::string nccl = variable_or_empty(look, "NCCL_SOCKET_IFNAME");
+  const std::string gloo = variable_or_empty(look, "GLOO_SOCKET_IFNAME");
+  if (nccl.empty() && gloo.empty()) return;
+  const auto& known = look.facts.platform.interfaces;
+  // Gloo's ^ is wrong wherever it is read.
+  const std::vector<std::string> none;
+  if (!known && contains(gloo, "^")) return gloo_interface(look, none);
+  const auto* interfaces = look.see(known);
+  if (interfaces == nullptr) return;
+  gloo_interface(look, *interfaces);
+  nccl_interface(look, *interfaces);
+  for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})
+    if (variable_or_empty(look, name) == "lo" && many_nodes(look))
+      interface_finding(look, name,
+                        text("{} is lo, which reaches no other machine of this job", name),
+                        *interfaces);
+}
+
+/// Every pair of GPUs cannot do it anyway: then the variable changes nothing.
+bool peers_are_impossible(const DriverAnswers& driver) {
+  if (!driver.peer_pairs_unsupported || !driver.gpus) return false;
+  const std::size_t count = driver.gpus->size();
+  return driver.peer_pairs_unsupported->size() >= count * (count - 1) / 2;
+}
+
+void nccl_crutch(Examination& look) {
+  constexpr auto kNames =
+      std::to_array<const char*>({"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"});
+  for (const char* name : kNames) {
+    if (!is_on(variable_or_empty(look, name))) continue;
+    if (std::string_view(name) == "NCCL_IB_DISABLE") {
+      const auto* adapters = look.see(look.facts.container.infiniband);
+      if (adapters == nullptr || adapters->empty()) continue;
+    } else {
+      const auto count = nvidia_count(look);
+      const std::size_t gpus = count ? *count : cards_on_bus(look, kVendorAmd).size();
+      if (gpus < 2 || peers_are_impossible(look.facts.driver)) continue;
+    }
+    Finding& finding = look.found(
+        text("{} is on, so GPUs exchange data by a slower way", shown_variable(look, name)));
+    finding.evidence.push_back(shown_variable(look, name));
+    finding.fix.push_back({fmt::format("unset {}", name),
+                           text("it hides a fault that is worth mending: run once with "
+                                "NCCL_DEBUG=INFO and see what it says")});
+  }
+}
+
+void debug_crutch(Examination& look) {
+  const auto slow = [&](const char* name, bool is_set, std::string_view what) {
+    if (!is_set) return;
+    Finding& finding = look.found(
+        text("{} is left over from a search for a fault: {}", shown_variable(look, name), what));
+    finding.evidence.push_back(shown_variable(look, name));
+    finding.fix.push_back(unset(name));
+  };
+  slow("CUDA_LAUNCH_BLOCKING", is_on(variable_or_empty(look, "CUDA_LAUNCH_BLOCKING")),
+       tr("every kernel is waited for"));
+  slow("NCCL_DEBUG", variable_or_empty(look, "NCCL_DEBUG") == "TRACE",
+       tr("every exchange is written to the log"));
+  slow("AMD_SERIALIZE_KERNEL",
+       !variable_or_empty(look, "AMD_SERIALIZE_KERNEL").empty() &&
+           variable_or_empty(look, "AMD_SERIALIZE_KERNEL") != "0",
+       tr("every kernel is waited for"));
+  slow("CUDA_INJECTION64_PATH",
+       contains(variable_or_empty(look, "CUDA_INJECTION64_PATH"), "sanitizer"),
+       tr("every memory access is checked"));
+}
+
+void jit_switches(Examination& look) {
+  struct Switch {
+    const char* name;
+    const char* says;
+  };
+  constexpr auto kSwitches = std::to_array<Switch>({
+      {"CUDA_FORCE_PTX_JIT", msgid("every kernel is compiled anew, and fails where no PTX is")},
+      {"CUDA_DISABLE_PTX_JIT", msgid("programs that bring only PTX cannot run")},
+      {"CUDA_CACHE_DISABLE", msgid("what was compiled is forgotten at every end")},
+  });
+  for (const Switch& one : kSwitches) {
+    if (!is_on(variable_or_empty(look, one.name))) continue;
+    Finding& finding =
+        look.found(fmt::format("{}: {}", shown_variable(look, one.name), tr(one.says)));
+    finding.evidence.push_back(shown_variable(look, one.name));
+    finding.fix.push_back(unset(one.name));
+  }
+}
+
+void xla_flags(Examination& look) {
+  const auto& named = look.facts.platform.named;
+  const auto* folder = look.see(named.xla_folder);
+  if (folder == nullptr) return;
+  const auto* there = look.see(named.xla_libdevice);
+  if (there == nullptr || *there) return;
+  Finding& finding =
+      look.found(text("XLA_FLAGS sends XLA to {} for CUDA, and there is no libdevice", *folder));
+  finding.evidence.push_back(shown_variable(look, "XLA_FLAGS"));
+  finding.evidence.push_back(
+      fmt::format("{}/nvvm/libdevice/libdevice.10.bc: {}", *folder, tr("not there")));
+  finding.fix.push_back(
+      {"find / -name libdevice.10.bc 2>/dev/null",
+       text("the folder above nvvm is the one to name; JAX's wheels need no such flag")});
+}
+
+bool has_gpu(Examination& look) {
+  return machine_has_nvidia(look) || !cards_on_bus(look, kVendorAmd).empty();
+}
+
+void platform_off(Examination& look) {
+  struct Switch {
+    const char* name;
+    bool off;
+  };
+  const auto says_cpu = [&](const char* name) { return variable_or_empty(look, name) == "cpu"; };
+  const auto switches = std::to_array<Switch>({
+      {"JAX_PLATFORMS", says_cpu("JAX_PLATFORMS")},
+      {"JAX_PLATFORM_NAME", says_cpu("JAX_PLATFORM_NAME")},
+      {"ACCELERATE_USE_CPU", is_on(variable_or_empty(look, "ACCELERATE_USE_CPU"))},
+      {"VLLM_TARGET_DEVICE", says_cpu("VLLM_TARGET_DEVICE")},
+      {"DS_ACCELERATOR", says_cpu("DS_ACCELERATOR")},
+      {"NUMBA_DISABLE_CUDA", is_on(variable_or_empty(look, "NUMBA_DISABLE_CUDA"))},
+      {"NUMBA_ENABLE_CUDASIM", is_on(variable_or_empty(look, "NUMBA_ENABLE_CUDASIM"))},
+  });
+  for (const Switch& one : switches) {
+    if (!one.off || !has_gpu(look)) continue;
+    Finding& finding =
+        look.found(text("{} keeps this program on the CPU", shown_variable(look, one.name)));
+    finding.evidence.push_back(shown_variable(look, one.name));
+    finding.fix.push_back(unset(one.name));
+  }
+}
+
+constexpr auto kLayer = Layer::kEnvironment;
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV07", kLayer, Severity::kError, false, msgid("a stub of libcuda in LD_LIBRARY_PATH"),
+     "LIB02", stub_path},
+    {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
+     ld_preload},
+    {"ENV10", kLayer, Severity::kWarning, false, msgid("CUDA_HOME that is no toolkit"), "",
+     cuda_home},
+    {"ENV11", kLayer, Severity::kWarning, true, msgid("another nvcc in PATH"), "", nvcc_path},
+    {"ENV12", kLayer, Severity::kError, true, msgid("HSA_OVERRIDE_GFX_VERSION for another GPU"),
+     "AMD02", hsa_override},
+    {"ENV13", kLayer, Severity::kError, true, msgid("interfaces that NCCL or Gloo cannot use"),
+     "RT11", socket_interface},
+    {"ENV14", kLayer, Severity::kWarning, false, msgid("ways between GPUs that were switched off"),
+     "", nccl_crutch},
+    {"ENV15", kLayer, Severity::kWarning, false, msgid("variables left over from debugging"), "",
+     debug_crutch},
+    {"ENV16", kLayer, Severity::kWarning, false, msgid("switches of CUDA's compiler and cache"), "",
+     jit_switches},
+    {"ENV17", kLayer, Severity::kError, true, msgid("XLA_FLAGS that name no toolkit"), "LIB10",
+     xla_flags},
+    {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "FW*",
+     platform_off},
+});
+
+}  // namespace
+
+std::span<const Rule> environment_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

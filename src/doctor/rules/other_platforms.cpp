@@ -1,0 +1,269 @@
+// Rules WSL, AMD and XPU: Windows' Linux, ROCm and Intel's GPUs.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+void wsl_driver_inside(Examination& look) {
+  if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
+  const auto* cuda = look.see(look.facts.files.cuda);
+  const auto* nvml = look.see(look.facts.files.nvml);
+  const auto* there = look.see(look.facts.wsl.driver_library);
+  if (cuda == nullptr || nvml == nullptr || there == nullptr) return;
+  const auto is_linux_driver = [](const LibraryFile& one) {
+    // Its own version in its name; Windows' are libcuda.so.1.1 and the like.
+    return !contains(one.target, "/wsl/") && version_less("100", one.version());
+  };
+  for (const auto* list : {cuda, nvml}) {
+    const auto found = std::find_if(list->begin(), list->end(), is_linux_driver);
+    if (found == list->end()) continue;
+    Finding& finding =
+        look.found(text("a Linux driver {} is installed inside WSL, where the driver is Windows'",
+                        found->version()));
+    finding.evidence.push_back(fmt::format("{} → {}", found->path, found->target));
+    finding.fix.push_back(
+        {"sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*' '^libcuda1.*'\n"
+         "sudo ldconfig",
+         text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")});
+    return;
+  }
+  // The driver answers: it was found by a way that we do not see.
+  const auto& driver = look.facts.driver;
+  if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
+    return;
+  if (*there) {
+    const auto* searched = look.see(look.facts.wsl.folder_is_searched);
+    if (searched == nullptr || *searched) return;
+    Finding& finding = look.found(
+        text("Windows' driver library is here, and the loader does not look in its folder"));
+    finding.evidence.push_back(
+        fmt::format("/usr/lib/wsl/lib/libcuda.so.1; /etc/ld.so.conf.d: {}", tr("not there")));
+    finding.fix.push_back(
+        {"echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/ld.wsl.conf\n"
+         "sudo ldconfig",
+         ""});
+  } else if (look.facts.nodes.dxg && look.facts.wsl.folder) {
+    Finding& finding =
+        look.found(text("WSL offers the GPU, and Windows gave it no CUDA library for it"));
+    finding.evidence.push_back(
+        fmt::format("/dev/dxg; /usr/lib/wsl/lib/libcuda.so.1: {}", tr("not there")));
+    // An Intel or AMD GPU looks the same from here.
+    finding.severity = variable_or_empty(look, "CUDA_VISIBLE_DEVICES").empty() && nvml->empty()
+                           ? Severity::kInfo
+                           : Severity::kFatal;
+    finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
+                           text("after an update of NVIDIA's driver in Windows")});
+  }
+}
+
+void wsl_no_dxg(Examination& look) {
+  if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
+  if (!look.missing(look.facts.nodes.dxg)) return;
+  const auto* there = look.see(look.facts.wsl.driver_library);
+  const auto* release = look.see(look.facts.machine.kernel);
+  if (release == nullptr || there == nullptr) return;
+  // WSL 1 has no kernel of its own: "4.4.0-19041-Microsoft", where WSL 2 says
+  // "-microsoft-standard".
+  const bool first = contains(*release, "-Microsoft");
+  Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
+                                      : text("WSL has no /dev/dxg, so there is no way to the GPU"));
+  if (!*there && !first) finding.severity = Severity::kInfo;
+  finding.evidence.push_back(
+      fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("not there")));
+  finding.fix.push_back(first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}
+                              : Fix{"wsl.exe --update && wsl.exe --shutdown",
+                                    text("in Windows, after an update of the GPU's driver there")});
+}
+
+void wsl_blocked(Examination& look) {
+  if (!in_wsl(look)) return;
+  const auto& driver = look.facts.driver;
+  const bool said =
+      driver.nvml_message && contains(*driver.nvml_message, "locked by the operating");
+  const auto* code = look.see(driver.nvml_init);
+  if (!said && (code == nullptr || *code != 17)) return;
+  Finding& finding = look.found(text("Windows blocks the way to the GPU"));
+  finding.evidence.push_back(fmt::format("nvmlInit: {}; {}", code == nullptr ? 0 : *code,
+                                         driver.nvml_message.value_or("")));
+  finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
+                         text("in Windows, after an update of the GPU's driver there")});
+  finding.fix.push_back({"", text("the GPU has to be in WDDM mode, not TCC: nvidia-smi -dm 0 in "
+                                  "Windows")});
+}
+
+/// A node that a program for such GPUs opens and this process may not.
+Finding& refused(Examination& look, const GpuNode& node) {
+  Finding& finding = look.found(text("this user may not open {}", node.path));
+  const auto& identity = look.facts.process.identity;
+  finding.evidence.push_back(fmt::format("{}: mode {:04o}, uid {}, gid {}", node.path,
+                                         node.node.mode, node.node.uid, node.node.gid));
+  if (identity)
+    finding.evidence.push_back(fmt::format("uid {}, gid {}, groups {}", identity->uid,
+                                           identity->gid, fmt::join(identity->groups, ", ")));
+  finding.fix.push_back(
+      {"sudo usermod -aG render,video \"$USER\"",
+       text("holds from the next login on: log out, or begin with newgrp render")});
+  return finding;
+}
+
+void kfd_permission(Examination& look) {
+  const auto* kfd = look.see(look.facts.nodes.kfd);
+  if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
+  // A processor's own GPU is nobody's for computing, unless ROCm is installed.
+  if (cards_on_bus(look, kVendorAmd).empty() && look.missing(look.facts.rocm.folder)) return;
+  if (kfd->node.open_error == EACCES) {
+    refused(look, *kfd);
+    return;
+  }
+  const auto* render = look.see(look.facts.nodes.render);
+  if (render == nullptr) return;
+  for (const GpuNode& one : *render)
+    if (one.node.open_error == EACCES && (one.vendor == kVendorAmd || one.vendor == 0)) {
+      refused(look, one);
+      return;
+    }
+}
+
+/// "1030" of gfx1030 → what HSA_OVERRIDE_GFX_VERSION takes.
+std::string override_for(const KfdNode& node) {
+  if (node.target / 100 == 1003) return "10.3.0";
+  if (node.target / 100 == 1001) return "10.1.0";
+  if (node.target / 10000 == 11) return "11.0.0";
+  return "";
+}
+
+void gfx_unsupported(Examination& look) {
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  const auto* targets = look.see(look.facts.rocm.rocblas_targets);
+  if (nodes == nullptr || targets == nullptr || targets->empty()) return;
+  if (!look.missing(look.facts.process.variable("HSA_OVERRIDE_GFX_VERSION"))) return;
+  const auto is_served = [&](const KfdNode& node) {
+    return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
+  };
+  // An unserved GPU beside a served card is the processor's own.
+  if (std::any_of(nodes->begin(), nodes->end(), is_served)) return;
+  for (const KfdNode& node : *nodes) {
+    Finding& finding =
+        look.found(text("this ROCm has no code for {}, the GPU that is here", node.gfx()));
+    finding.evidence.push_back(fmt::format(
+        "/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}", node.number, node.target));
+    finding.evidence.push_back(fmt::format("rocblas/library: {}", fmt::join(*targets, " ")));
+    const std::string version = override_for(node);
+    if (!version.empty())
+      finding.fix.push_back({"export HSA_OVERRIDE_GFX_VERSION=" + version,
+                             text("code for its nearest relative: mostly right, and promised by "
+                                  "nobody")});
+    finding.fix.push_back({"", text("take a newer ROCm, or build the libraries for this target")});
+    return;
+  }
+}
+
+void iommu_passthrough(Examination& look) {
+  const auto cards = cards_on_bus(look, kVendorAmd);
+  if (cards.size() < 2) return;
+  const auto* line = look.see(look.facts.platform.command_line);
+  if (line == nullptr || contains(*line, "iommu=pt") || contains(*line, "iommu=off") ||
+      contains(*line, "iommu.passthrough=1"))
+    return;
+  const auto* groups = look.see(look.facts.rocm.iommu_types);
+  if (groups != nullptr && std::find(groups->begin(), groups->end(), "identity") != groups->end())
+    return;
+  Finding& finding = look.found(
+      text("{} AMD GPUs, and no iommu=pt on the kernel's command line: exchanges between "
+           "them may hang",
+           cards.size()));
+  finding.evidence.push_back(fmt::format("/proc/cmdline: {}", *line));
+  if (groups != nullptr)
+    finding.evidence.push_back(fmt::format("iommu_group/type: {}", fmt::join(*groups, ", ")));
+  finding.fix.push_back(
+      {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
+       "sudo update-grub && sudo reboot",
+       text("devices then see memory as it is; virtual machines with passed-through devices keep "
+            "working")});
+}
+
+void igpu_mixed(Examination& look) {
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  if (nodes == nullptr || look.missing(look.facts.rocm.folder)) return;
+  const auto own = std::count_if(nodes->begin(), nodes->end(),
+                                 [](const KfdNode& node) { return node.integrated(); });
+  if (own == 0 || own == static_cast<std::ptrdiff_t>(nodes->size())) return;
+  for (const char* name : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})
+    if (!look.missing(look.facts.process.variable(name))) return;
+  Finding& finding = look.found(
+      text("the processor's own GPU is offered beside the card, and programs may take it"));
+  for (const KfdNode& node : *nodes)
+    finding.evidence.push_back(
+        fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()));
+  std::vector<std::size_t> cards;
+  for (std::size_t i = 0; i < nodes->size(); ++i)
+    if (!(*nodes)[i].integrated()) cards.push_back(i);
+  finding.fix.push_back({fmt::format("export ROCR_VISIBLE_DEVICES={}", fmt::join(cards, ",")), ""});
+}
+
+bool has_intel_runtime(Examination& look) {
+  const auto* driver = look.see(look.facts.files.intel_driver);
+  return driver != nullptr && !driver->empty();
+}
+
+void level_zero(Examination& look) {
+  const auto cards = cards_on_bus(look, kVendorIntel);
+  const auto* driver = look.see(look.facts.files.intel_driver);
+  if (cards.empty() || driver == nullptr || !driver->empty()) return;
+  if (look.missing(cards.front().driver)) return;
+  Finding& finding = look.found(
+      text("programs cannot reach the Intel GPU at {}: its Level Zero driver is not installed",
+           cards.front().address));
+  finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("not there")));
+  finding.fix.push_back({"sudo apt-get install -y libze-intel-gpu1 libze1 intel-opencl-icd",
+                         text("from Intel's package source on older distributions")});
+}
+
+void xpu_permission(Examination& look) {
+  const bool wanted = !cards_on_bus(look, kVendorIntel).empty() ||
+                      (look.facts.files.intel_driver && has_intel_runtime(look));
+  if (!wanted || gpus_on_bus(look, kVendorIntel).empty()) return;
+  const auto* render = look.see(look.facts.nodes.render);
+  if (render == nullptr) return;
+  for (const GpuNode& one : *render)
+    if (one.node.open_error == EACCES && (one.vendor == kVendorIntel || one.vendor == 0)) {
+      refused(look, one).evidence.push_back(
+          text("who signs in at the machine itself is let through by its seat"));
+      return;
+    }
+}
+
+constexpr auto kDriver = Layer::kDriver, kLibraries = Layer::kLibraries;
+constexpr auto kRules = std::to_array<Rule>({
+    {"WSL01", kLibraries, Severity::kFatal, true, msgid("a driver inside WSL that is not Windows'"),
+     "WSL03 LIB* DRV* FW*", wsl_driver_inside},
+    {"WSL02", kDriver, Severity::kFatal, false, msgid("WSL without a way to the GPU"), "LIB* FW*",
+     wsl_no_dxg},
+    {"WSL03", kDriver, Severity::kFatal, true, msgid("a GPU that Windows blocks"), "LIB* FW*",
+     wsl_blocked},
+    {"AMD01", kDriver, Severity::kFatal, true, msgid("ROCm's nodes that this user may not open"),
+     "FW*", kfd_permission},
+    {"AMD02", kLibraries, Severity::kFatal, true, msgid("a ROCm without code for this GPU"), "FW*",
+     gfx_unsupported},
+    {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "HW12",
+     iommu_passthrough},
+    {"AMD05", kDriver, Severity::kWarning, false, msgid("a processor's GPU beside a card"), "",
+     igpu_mixed},
+    {"XPU02", kLibraries, Severity::kError, false, msgid("an Intel GPU without Level Zero"), "FW*",
+     level_zero},
+    {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
+     "XPU02 FW*", xpu_permission},
+});
+
+}  // namespace
+
+std::span<const Rule> other_platform_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

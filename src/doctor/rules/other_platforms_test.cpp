@@ -1,0 +1,216 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <numeric>
+
+#include "doctor/diagnose.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+GpuNode node(const std::string& path, std::uint32_t vendor, int open_error = 0) {
+  GpuNode one{path, {}, vendor};
+  one.node.type = NodeType::kCharacter;
+  one.node.mode = 0660;
+  one.node.gid = 109;
+  one.node.open_error = open_error;
+  return one;
+}
+
+std::vector<int> processors(int count) {
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
+                 const char* driver) {
+  PciFunction one;
+  one.address = address;
+  one.vendor = vendor;
+  one.device = device;
+  one.class_code = 0x030000;
+  one.driver = std::string(driver);
+  return one;
+}
+
+Facts machine() {
+  Facts facts;
+  facts.machine.kernel = std::string("6.8.0-45-generic");
+  facts.machine.modules = std::vector<std::string>{};
+  facts.machine.pci = std::vector<PciFunction>{};
+  facts.files.cuda = facts.files.nvml = std::vector<LibraryFile>{};
+  facts.files.level_zero = facts.files.intel_driver = std::vector<LibraryFile>{};
+  facts.nodes.render = std::vector<GpuNode>{};
+  facts.wsl.driver_library = facts.wsl.folder_is_searched = false;
+  facts.process.identity = Identity{1000, 1000, {1000}};
+  facts.process.environment = Environment{};
+  facts.process.cpus = processors(16);
+  facts.platform.cpu.online = processors(16);
+  facts.platform.command_line = std::string("ro quiet");
+  return facts;
+}
+
+Facts radeon() {
+  Facts facts = machine();
+  facts.machine.pci = std::vector{card("0000:03:00.0", 0x1002, 0x744c, "amdgpu")};
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 110000, false}};
+  facts.rocm.folder = std::string("/opt/rocm");
+  facts.rocm.rocblas_targets = std::vector<std::string>{"gfx1030", "gfx1100"};
+  facts.nodes.kfd = node("/dev/kfd", 0);
+  facts.nodes.render = std::vector{node("/dev/dri/renderD128", 0x1002)};
+  return facts;
+}
+
+Facts arc() {
+  Facts facts = machine();
+  facts.machine.pci = std::vector{card("0000:03:00.0", 0x8086, 0x56a0, "xe")};
+  facts.files.intel_driver = std::vector<LibraryFile>{{"/l/libze_intel_gpu.so.1", "/l/x"}};
+  facts.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086)};
+  return facts;
+}
+
+Facts wsl() {
+  Facts facts = machine();
+  facts.machine.kernel = std::string("5.15.153.1-microsoft-standard-WSL2");
+  facts.wsl.folder = std::string("/usr/lib/wsl");
+  facts.wsl.driver_library = facts.wsl.folder_is_searched = true;
+  facts.nodes.dxg = node("/dev/dxg", 0);
+  facts.files.cuda = std::vector<LibraryFile>{
+      {"/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1.1"}};
+  facts.driver.nvml_init = 0;
+  return facts;
+}
+
+struct Mutation {
+  const char* rule;
+  Facts (*healthy)();
+  std::function<void(Facts&)> change;
+};
+
+void set(Facts& facts, const std::string& name, const std::string& value) {
+  Environment changed = *facts.process.environment;
+  changed[name] = value;
+  facts.process.environment = changed;
+}
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all{
+      {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = node("/dev/kfd", 0, EACCES); }},
+      {"AMD01", radeon,
+       [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x1002, EACCES)}; }},
+      {"AMD02", radeon,
+       [](Facts& f) {
+         f.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 100301, false}};
+       }},
+      {"AMD04", radeon,
+       [](Facts& f) {
+         f.machine.pci = std::vector{card("0000:03:00.0", 0x1002, 0x744c, "amdgpu"),
+                                     card("0000:06:00.0", 0x1002, 0x744c, "amdgpu")};
+       }},
+      {"AMD05", radeon,
+       [](Facts& f) {
+         f.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 110000, false},
+                                             {"2", "0000:0e:00.0", 100306, false}};
+       }},
+      {"XPU02", arc, [](Facts& f) { f.files.intel_driver = std::vector<LibraryFile>{}; }},
+      {"XPU03", arc,
+       [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086, EACCES)}; }},
+      {"WSL01", wsl,
+       [](Facts& f) {
+         f.files.nvml =
+             std::vector<LibraryFile>{{"/l/libnvidia-ml.so.1", "/l/libnvidia-ml.so.510.85.02"}};
+       }},
+      {"WSL01", wsl,
+       [](Facts& f) {
+         f.files.cuda = std::vector<LibraryFile>{};
+         f.wsl.folder_is_searched = false;
+         f.driver.nvml_init = {};
+       }},
+      {"WSL02", wsl, [](Facts& f) { f.nodes.dxg = {}; }},
+      {"WSL03", wsl, [](Facts& f) { f.driver.nvml_init = 17; }},
+      {"CPU01", machine, [](Facts& f) { f.process.quota_cores = 2.0; }},
+      {"CPU01", machine, [](Facts& f) { set(f, "LOCAL_WORLD_SIZE", "8"); }},
+      {"CPU02", machine, [](Facts& f) { set(f, "OMP_NUM_THREADS", "1"); }},
+      {"CPU03", machine,
+       [](Facts& f) {
+         f.platform.cpu.online = processors(256);
+         f.process.cgroup_processes_limit = std::uint64_t{100};
+       }},
+      {"CPU05", machine,
+       [](Facts& f) {
+         f.platform.cpu.governor = std::string("powersave");
+         f.platform.cpu.frequency_driver = std::string("acpi-cpufreq");
+       }},
+  };
+  return all;
+}
+
+std::vector<Rule> rules() {
+  std::vector<Rule> all;
+  for (const auto group : {other_platform_rules(), processor_rules()})
+    all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+std::string first(const Facts& facts) {
+  const auto found = diagnose_with(rules(), facts, {}).findings;
+  return found.empty() ? "" : found.front().id;
+}
+
+}  // namespace
+
+TEST_CASE("one thing wrong with ROCm, Intel's GPUs, WSL or the processor is named first") {
+  for (const Mutation& one : mutations()) {
+    CAPTURE(one.rule);
+    Facts facts = one.healthy();
+    CHECK(first(facts).empty());
+    one.change(facts);
+    CHECK(first(facts) == one.rule);
+  }
+}
+
+TEST_CASE(
+    "nodes, libraries and buses that cannot be read have nothing wrong, and are not checked") {
+  for (const Mutation& one : mutations()) {
+    CAPTURE(one.rule);
+    Facts facts = one.healthy();
+    one.change(facts);
+    facts.machine.pci = Unreadable{"/sys/bus/pci/devices", EACCES};
+    facts.machine.kernel = Unreadable{"/proc/sys/kernel/osrelease", EACCES};
+    facts.wsl.folder = {};
+    facts.rocm.nodes = Unreadable{"/sys/class/kfd", EACCES};
+    facts.process.cpus = Unreadable{"cpus", 0};
+    facts.platform.cpu.governor = Unreadable{"scaling_governor", EACCES};
+    const auto diagnosis = diagnose_with(rules(), facts, {});
+    CHECK(diagnosis.findings.empty());
+    CHECK(std::find(diagnosis.checked.begin(), diagnosis.checked.end(), one.rule) ==
+          diagnosis.checked.end());
+  }
+}
+
+TEST_CASE("graphics of a processor that nobody computes on are left alone") {
+  Facts laptop = radeon();
+  laptop.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 90012, false}};
+  laptop.rocm.folder = {};
+  laptop.rocm.rocblas_targets = {};
+  laptop.nodes.kfd = node("/dev/kfd", 0, EACCES);
+  CHECK(first(laptop).empty());
+  Facts intel = arc();
+  intel.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0x9a49, "i915")};
+  intel.files.intel_driver = std::vector<LibraryFile>{};
+  intel.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086, EACCES)};
+  CHECK(first(intel).empty());
+}
+
+TEST_CASE("a governor that follows the load, and ranks that share cores fairly, are left alone") {
+  Facts facts = machine();
+  facts.platform.cpu.governor = std::string("powersave");
+  facts.platform.cpu.frequency_driver = std::string("intel_pstate");
+  set(facts, "LOCAL_WORLD_SIZE", "8");
+  set(facts, "OMP_NUM_THREADS", "1");
+  CHECK(first(facts).empty());
+}

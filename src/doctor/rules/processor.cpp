@@ -1,0 +1,131 @@
+// Rules CPU: work that a GPU waits for.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Threads that a program starts for its arithmetic, and which variable says so ("" none: one a
+/// processor).
+struct Threads {
+  std::int64_t count = 0;
+  std::string shown;
+};
+
+std::optional<Threads> threads_of(Examination& look) {
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    const std::string value = variable_or_empty(look, name);
+    const auto count = to_number(value.substr(0, value.find(',')));
+    if (count && *count > 0) return Threads{*count, fmt::format("{}={}", name, value)};
+  }
+  const auto* cpus = look.see(look.facts.process.cpus);
+  if (cpus == nullptr) return std::nullopt;
+  return Threads{static_cast<std::int64_t>(cpus->size()), ""};
+}
+
+void threads_over_quota(Examination& look) {
+  const auto threads = threads_of(look);
+  if (!threads || look.facts.process.environment.is_unreadable()) return;
+  const auto* cpus = look.see(look.facts.process.cpus);
+  const auto* quota = look.see(look.facts.process.quota_cores);
+  if (cpus == nullptr) return;
+  const auto processes =
+      std::max<std::int64_t>(1, to_number(variable_or_empty(look, "LOCAL_WORLD_SIZE")).value_or(1));
+  const double cores = quota == nullptr ? static_cast<double>(cpus->size())
+                                        : std::min(*quota, static_cast<double>(cpus->size()));
+  const double total = static_cast<double>(threads->count * processes);
+  // A few more than cores is how schedulers live; twice as many is not.
+  if (total < 2 * cores || total - cores < 4) return;
+  const auto fair = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::floor(cores / static_cast<double>(processes))));
+  Finding& finding =
+      look.found(text("{} threads would share {:.3g} cores", threads->count * processes, cores));
+  if (quota != nullptr) finding.evidence.push_back(fmt::format("cpu.max: {:.3g}", *quota));
+  finding.evidence.push_back(fmt::format("sched_getaffinity: {}", cpus->size()));
+  finding.evidence.push_back(threads->shown.empty() ? text("OMP_NUM_THREADS is not set")
+                                                    : threads->shown);
+  if (processes > 1) finding.evidence.push_back(fmt::format("LOCAL_WORLD_SIZE={}", processes));
+  finding.fix.push_back({fmt::format("export OMP_NUM_THREADS={}", fair), ""});
+}
+
+void omp_one(Examination& look) {
+  if (variable_or_empty(look, "OMP_NUM_THREADS") != "1") return;
+  const auto* cpus = look.see(look.facts.process.cpus);
+  // torchrun sets it to 1 on purpose, for ranks that share a machine.
+  if (cpus == nullptr || !variable_or_empty(look, "LOCAL_WORLD_SIZE").empty()) return;
+  const auto* quota = look.see(look.facts.process.quota_cores);
+  const double cores = quota == nullptr ? static_cast<double>(cpus->size())
+                                        : std::min(*quota, static_cast<double>(cpus->size()));
+  if (cores < 4) return;
+  Finding& finding = look.found(text(
+      "OMP_NUM_THREADS=1 leaves the program one of {:.3g} cores, and makes nproc say 1", cores));
+  finding.evidence.emplace_back("OMP_NUM_THREADS=1");
+  finding.evidence.push_back(fmt::format("sched_getaffinity: {}", cpus->size()));
+  finding.fix.push_back({fmt::format("export OMP_NUM_THREADS={}", static_cast<int>(cores)),
+                         text("or unset it; with several processes, their share each")});
+}
+
+void cpuset_against_limit(Examination& look) {
+  const auto* online = look.see(look.facts.platform.cpu.online);
+  const auto* cpus = look.see(look.facts.process.cpus);
+  if (online == nullptr || cpus == nullptr) return;
+  const auto& process = look.facts.process;
+  const auto* group = look.see(process.cgroup_processes_limit);
+  const auto* user = look.see(process.processes_limit);
+  std::uint64_t limit = ~std::uint64_t{0};
+  if (group != nullptr) limit = *group;
+  if (user != nullptr) limit = std::min(limit, *user);
+  // Libraries that count the machine's processors start one thread for each.
+  if (online->size() <= limit || cpus->size() * 2 > online->size()) return;
+  Finding& finding = look.found(
+      text("{} processes and threads are allowed, and libraries that count this machine's "
+           "{} processors start more",
+           limit, online->size()));
+  finding.evidence.push_back(group != nullptr && *group == limit
+                                 ? fmt::format("pids.max: {}", limit)
+                                 : fmt::format("RLIMIT_NPROC: {}", limit));
+  finding.evidence.push_back(fmt::format(
+      "/sys/devices/system/cpu/online: {}; sched_getaffinity: {}", online->size(), cpus->size()));
+  finding.fix.push_back({fmt::format("export OMP_NUM_THREADS={0} OPENBLAS_NUM_THREADS={0}",
+                                     std::max<std::size_t>(1, cpus->size())),
+                         ""});
+}
+
+void governor(Examination& look) {
+  const auto* governor = look.see(look.facts.platform.cpu.governor);
+  const auto* driver = look.see(look.facts.platform.cpu.frequency_driver);
+  if (governor == nullptr || driver == nullptr || *governor != "powersave") return;
+  // With these "powersave" is the usual setting and follows the load.
+  if (*driver == "intel_pstate" || driver->starts_with("amd-pstate") || *driver == "amd_pstate")
+    return;
+  Finding& finding = look.found(
+      text("the processor is held at its lowest clock, which makes GPU work start late"));
+  finding.evidence.push_back(
+      fmt::format("/sys/devices/system/cpu/cpu0/cpufreq: {} {}", *driver, *governor));
+  finding.fix.push_back(
+      {"sudo cpupower frequency-set -g performance", text("until the next boot")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CPU01", Layer::kRuntime, Severity::kWarning, true, msgid("more threads than cores"), "",
+     threads_over_quota},
+    {"CPU02", Layer::kRuntime, Severity::kInfo, true,
+     msgid("one thread where there are many cores"), "", omp_one},
+    {"CPU03", Layer::kRuntime, Severity::kError, false,
+     msgid("a limit below what libraries start threads for"), "", cpuset_against_limit},
+    {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a processor held at a low clock"), "",
+     governor},
+});
+
+}  // namespace
+
+std::span<const Rule> processor_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,290 @@
+// Rules ENV about the lists of visible devices, against what the driver says is there.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using Tokens = std::vector<std::string_view>;
+
+Tokens tokens_of(std::string_view value) {
+  Tokens tokens;
+  for (const std::string_view token : split(value, ',')) tokens.push_back(trim(token));
+  return tokens;
+}
+
+bool is_uuid(std::string_view token) {
+  return token.starts_with("GPU-") || token.starts_with("MIG-");
+}
+
+bool is_index(std::string_view token) {
+  return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool hides_all(std::string_view value) {
+  const std::string_view first = trim(value.substr(0, value.find(',')));
+  return first.empty() || first == "-1" || first == "NoDevFiles" || first == "none" ||
+         first == "void";
+}
+
+/// CUDA_VISIBLE_DEVICES where it names devices; nullptr: not set, or it hides them all (ENV01).
+std::string cuda_list(Examination& look) {
+  const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
+  return hides_all(value) ? "" : value;
+}
+
+Fix unset(const std::string& name) {
+  return {"unset " + name, ""};
+}
+
+void hidden(Examination& look, const char* name) {
+  const auto value = look.facts.process.variable(name);
+  const auto* seen = look.see(value);
+  if (seen == nullptr || !hides_all(*seen)) return;
+  Finding& finding =
+      look.found(text("{} is '{}', which hides every GPU from this program", name, *seen));
+  finding.evidence.push_back(fmt::format("{}={}", name, *seen));
+  const std::string job = variable_or_empty(look, "SLURM_JOB_ID");
+  if (!job.empty()) {
+    finding.evidence.push_back("SLURM_JOB_ID=" + job);
+    finding.fix.push_back(
+        {"sbatch --gres=gpu:1 …", text("Slurm gave this job no GPU: ask for one")});
+    return;
+  }
+  finding.fix.push_back(unset(name));
+  finding.fix.push_back({fmt::format("grep -rn {} ~/.bashrc ~/.profile /etc/environment "
+                                     "/etc/profile.d",
+                                     name),
+                         text("where it may come from")});
+}
+
+void visible_empty(Examination& look) {
+  if (machine_has_nvidia(look)) {
+    hidden(look, "CUDA_VISIBLE_DEVICES");
+    return;
+  }
+  if (cards_on_bus(look, kVendorAmd).empty()) return;
+  hidden(look, "HIP_VISIBLE_DEVICES");
+  hidden(look, "ROCR_VISIBLE_DEVICES");
+}
+
+void visible_bad_index(Examination& look) {
+  const std::string list = cuda_list(look);
+  if (list.empty()) return;
+  const auto count = nvidia_count(look);
+  if (!count || *count == 0) return;
+  for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({}))
+    if (gpu.mig_enabled.value_or(false)) return;  // ENV04
+  const Tokens tokens = tokens_of(list);
+  std::set<std::string_view> seen;
+  std::size_t used = 0;
+  std::string_view bad;
+  bool twice = false;
+  for (const std::string_view token : tokens) {
+    const bool fits = is_uuid(token) || (is_index(token) && token.size() < 6 &&
+                                         static_cast<std::size_t>(*to_number(token)) < *count);
+    twice = fits && !seen.insert(token).second;
+    if (!fits || twice) bad = token;
+    if (!bad.empty() || !fits) break;
+    ++used;
+  }
+  if (used == tokens.size()) return;
+  if (twice) used = 0;  // the driver then offers none at all
+  Finding& finding = look.found(
+      used == 0
+          ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not one of them", list, bad)
+          : text("CUDA_VISIBLE_DEVICES={} is cut off before '{}', which is no GPU", list, bad));
+  if (used > 0) finding.severity = Severity::kError;
+  finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
+  finding.evidence.push_back(
+      text_n("{} GPU is here", "{} GPUs are here", static_cast<long long>(*count), *count));
+  finding.fix.push_back({*count == 1
+                             ? std::string("export CUDA_VISIBLE_DEVICES=0")
+                             : fmt::format("export CUDA_VISIBLE_DEVICES=0  # 0 … {}", *count - 1),
+                         ""});
+}
+
+bool begins(const Fact<std::string>& uuid, std::string_view token) {
+  return uuid && uuid->starts_with(token);
+}
+
+void visible_uuid(Examination& look) {
+  const std::string list = cuda_list(look);
+  if (!contains(list, "GPU-")) return;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr) return;
+  for (const GpuAnswer& gpu : *gpus)
+    if (look.see(gpu.uuid) == nullptr) return;
+  for (const std::string_view token : tokens_of(list)) {
+    if (!token.starts_with("GPU-")) continue;
+    const auto matches = std::count_if(
+        gpus->begin(), gpus->end(), [&](const GpuAnswer& gpu) { return begins(gpu.uuid, token); });
+    if (matches == 1) continue;
+    Finding& finding = look.found(
+        matches == 0 ? text("CUDA_VISIBLE_DEVICES names {}, and no GPU here is that", token)
+                     : text("CUDA_VISIBLE_DEVICES names {}, which begins the name of "
+                            "more than one GPU",
+                            token));
+    finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
+    for (const GpuAnswer& gpu : *gpus)
+      if (gpu.uuid) finding.evidence.push_back(*gpu.uuid);
+    finding.fix.push_back({"nvidia-smi -L", text("the names of today's GPUs")});
+  }
+}
+
+std::vector<std::string> instances_of(const std::vector<GpuAnswer>& gpus) {
+  std::vector<std::string> all;
+  for (const GpuAnswer& gpu : gpus) {
+    const auto some = gpu.mig_instances.value_or({});
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+Finding& mig_finding(Examination& look, std::string title, const std::vector<std::string>& all) {
+  Finding& finding = look.found(std::move(title));
+  const std::string shown = shown_variable(look, "CUDA_VISIBLE_DEVICES");
+  if (!shown.empty()) finding.evidence.push_back(shown);
+  finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
+  finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + all.front(),
+                         text("one instance to a process: another rank gets another one")});
+  return finding;
+}
+
+void mig_of_ranks(Examination& look, const std::string& list, const std::vector<std::string>& all) {
+  const auto rank = to_number(variable_or_empty(look, "LOCAL_RANK"));
+  const auto ranks = to_number(variable_or_empty(look, "LOCAL_WORLD_SIZE"));
+  const Tokens tokens = list.empty() ? Tokens{} : tokens_of(list);
+  const bool ordinals = !tokens.empty() && std::all_of(tokens.begin(), tokens.end(), is_index);
+  const bool past_first = ordinals && (tokens.size() > 1 || tokens.front() != "0");
+  const bool many_ranks = rank.value_or(0) > 0 || ranks.value_or(1) > 1;
+  if (past_first || (many_ranks && (ordinals || list.empty()))) {
+    mig_finding(look,
+                text("MIG is on, and numbers do not name its instances: only the first is found"),
+                all);
+  } else if (list.empty() && all.size() > 1) {
+    mig_finding(
+        look,
+        text("MIG is on: a process sees one of the {} instances, whichever is first", all.size()),
+        all)
+        .severity = Severity::kInfo;
+  }
+}
+
+void visible_mig(Examination& look) {
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr || gpus->empty()) return;
+  const auto value = look.facts.process.variable("CUDA_VISIBLE_DEVICES");
+  const auto* seen = look.see(value);
+  if (value.is_unreadable() || (seen != nullptr && hides_all(*seen))) return;
+  const std::string list = seen == nullptr ? "" : *seen;
+  const bool names_mig = contains(list, "MIG-");
+  bool all_mig = true;
+  for (const GpuAnswer& gpu : *gpus) {
+    const auto* enabled = look.see(gpu.mig_enabled);
+    all_mig = all_mig && enabled != nullptr && *enabled;
+    if (names_mig && look.see(gpu.mig_instances) == nullptr && !gpu.mig_instances.is_absent())
+      return;
+  }
+  const auto all = instances_of(*gpus);
+  if (all.empty() && !names_mig) return;  // DRV19
+  if (!names_mig) {
+    if (all_mig) mig_of_ranks(look, list, all);
+    return;
+  }
+  const Tokens tokens = tokens_of(list);
+  for (const std::string_view token : tokens) {
+    // "MIG-GPU-…/7/0" is how drivers before 470 name them.
+    if (!token.starts_with("MIG-") || contains(token, "/")) continue;
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const std::string& one) { return one.starts_with(token); }))
+      continue;
+    Finding& finding =
+        look.found(text("CUDA_VISIBLE_DEVICES names {}, and there is no such instance", token));
+    finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
+    finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
+    finding.fix.push_back(
+        {"nvidia-smi -L", text("instances get new names when they are made anew")});
+    return;
+  }
+  if (tokens.size() > 1)
+    mig_finding(look,
+                text("CUDA_VISIBLE_DEVICES names {} MIG instances, and a process can use one",
+                     tokens.size()),
+                all)
+        .severity = Severity::kError;
+}
+
+void device_order(Examination& look) {
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr || gpus->size() < 2) return;
+  for (const GpuAnswer& gpu : *gpus)
+    if (look.see(gpu.name) == nullptr) return;
+  const bool mixed = std::any_of(gpus->begin(), gpus->end(), [&](const GpuAnswer& gpu) {
+    return *gpu.name != *gpus->front().name;
+  });
+  if (!mixed || !look.missing(look.facts.process.variable("CUDA_DEVICE_ORDER"))) return;
+  Finding& finding =
+      look.found(text("GPUs of different models are here: CUDA numbers them fastest "
+                      "first, nvidia-smi by their slots"));
+  for (const GpuAnswer& gpu : *gpus)
+    finding.evidence.push_back(fmt::format("{} {}", gpu.pci_address, *gpu.name));
+  finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID", text("one order for both")});
+}
+
+void hip_visible_conflict(Examination& look) {
+  if (gpus_on_bus(look, kVendorAmd).empty()) return;
+  const std::string rocr = variable_or_empty(look, "ROCR_VISIBLE_DEVICES");
+  const std::string hip = variable_or_empty(look, "HIP_VISIBLE_DEVICES");
+  const std::string cuda = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
+  if (hides_all(rocr) && hides_all(hip)) return;
+  const std::string evidence = fmt::format(
+      "ROCR_VISIBLE_DEVICES={} HIP_VISIBLE_DEVICES={} CUDA_VISIBLE_DEVICES={}", rocr, hip, cuda);
+  const std::string& second = hip.empty() ? cuda : hip;
+  if (!rocr.empty() && !second.empty() && !hides_all(second)) {
+    const std::size_t left = tokens_of(rocr).size();
+    for (const std::string_view token : tokens_of(second)) {
+      if (!is_index(token) || static_cast<std::size_t>(to_number(token).value_or(0)) < left)
+        continue;
+      Finding& finding = look.found(
+          text("ROCR_VISIBLE_DEVICES leaves {} GPUs, numbered anew from 0, so there is no GPU {}",
+               left, token));
+      finding.evidence.push_back(evidence);
+      finding.fix.push_back(unset("HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES"));
+      return;
+    }
+  }
+  if (hip.empty() || cuda.empty() || hip == cuda) return;
+  Finding& finding = look.found(text(
+      "HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name different GPUs, and one of them wins"));
+  finding.evidence.push_back(evidence);
+  finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV01", Layer::kEnvironment, Severity::kFatal, false,
+     msgid("a variable that hides every GPU"), "FW*", visible_empty},
+    {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
+     msgid("numbers in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_bad_index},
+    {"ENV03", Layer::kEnvironment, Severity::kFatal, true,
+     msgid("names in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_uuid},
+    {"ENV04", Layer::kEnvironment, Severity::kFatal, true,
+     msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "ENV02 FW*", visible_mig},
+    {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
+     device_order},
+    {"ENV06", Layer::kEnvironment, Severity::kError, false,
+     msgid("lists of visible AMD GPUs that contradict"), "FW*", hip_visible_conflict},
+});
+
+}  // namespace
+
+std::span<const Rule> visible_device_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,111 @@
+#include "doctor/rules/which_gpus.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::vector<PciFunction> gpus_on_bus(Examination& look, std::uint32_t vendor) {
+  std::vector<PciFunction> found;
+  if (const auto* functions = look.see(look.facts.machine.pci))
+    for (const PciFunction& one : *functions)
+      if (one.vendor == vendor && one.is_gpu()) found.push_back(one);
+  return found;
+}
+
+bool machine_has_nvidia(Examination& look) {
+  const Facts& facts = look.facts;
+  if (facts.files.kernel_module) return true;
+  if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
+  if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
+  // Not on the bus: a paravirtual GPU, or a bus that is not shown. The module says it then.
+  if (facts.machine.modules)
+    return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
+           facts.machine.modules->end();
+  if (facts.machine.pci && facts.files.kernel_module.is_absent()) return false;
+  static_cast<void>(look.see(facts.machine.modules));
+  return false;
+}
+
+std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
+  auto found = gpus_on_bus(look, vendor);
+  std::erase_if(found, [&](const PciFunction& one) {
+    if (vendor == kVendorIntel) {
+      // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are in processors.
+      const std::uint32_t family = one.device >> 8;
+      return family != 0x49 && family != 0x4f && family != 0x56 && family != 0x0b && family != 0xe2;
+    }
+    const auto* nodes = look.facts.rocm.nodes ? &*look.facts.rocm.nodes : nullptr;
+    return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [&](const KfdNode& node) {
+             return node.integrated() && node.address == one.address;
+           });
+  });
+  return found;
+}
+
+std::optional<std::size_t> nvidia_count(Examination& look) {
+  if (look.facts.driver.gpus) return look.facts.driver.gpus->size();
+  const auto gpus = look.facts.nodes.nvidia_gpus();
+  if (const auto* nodes = look.see(gpus); nodes != nullptr && !nodes->empty()) return nodes->size();
+  if (!look.facts.driver.gpus.is_absent()) static_cast<void>(look.see(look.facts.driver.gpus));
+  return std::nullopt;
+}
+
+std::string gpu_variable_of_image(Examination& look) {
+  for (const char* name : {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA",
+                           "NVIDIA_DRIVER_CAPABILITIES", "CUDA_VERSION", "NV_CUDA_LIB_VERSION"}) {
+    const std::string shown = shown_variable(look, name);
+    if (!shown.empty()) return shown;
+  }
+  return "";
+}
+
+bool in_wsl(Examination& look) {
+  if (const auto* release = look.see(look.facts.machine.kernel))
+    if (contains(*release, "icrosoft")) return true;
+  return look.facts.wsl.folder.has_value();
+}
+
+std::string container_kind(Examination& look) {
+  const auto* kind = look.see(look.facts.container.kind);
+  return kind == nullptr ? "" : *kind;
+}
+
+std::string variable_or_empty(Examination& look, const char* name) {
+  const auto value = look.facts.process.variable(name);
+  const std::string* seen = look.see(value);
+  return seen == nullptr ? "" : *seen;
+}
+
+std::string shown_variable(Examination& look, const char* name) {
+  const auto value = look.facts.process.variable(name);
+  const std::string* seen = look.see(value);
+  return seen == nullptr ? "" : std::string(name) + "=" + *seen;
+}
+
+bool toml_sets(std::string_view toml, std::string_view key, std::string_view value) {
+  for (std::string_view line : split(toml, '\n')) {
+    line = trim(line);
+    const auto equals = line.find('=');
+    if (equals != std::string_view::npos && trim(line.substr(0, equals)) == key &&
+        trim(line.substr(equals + 1)).starts_with(value))
+      return true;
+  }
+  return false;
+}
+
+bool is_on(std::string_view value) {
+  std::string small(trim(value));
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr auto kOn = std::to_array<std::string_view>({"1", "true", "yes", "on", "y", "t"});
+  return std::find(kOn.begin(), kOn.end(), small) != kOn.end();
+}
+
+}  // namespace berth::doctor
