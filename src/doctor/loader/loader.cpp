@@ -196,7 +196,8 @@ void Loader::start(const std::string& path) {
   const std::string tuple = machine_ == EM_AARCH64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
   // Debian's order; others have /lib64 and /usr/lib64.
   defaults_ = {"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"};
-  if (!tree_.exists("/lib/" + tuple)) defaults_ = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+  if (!tree_.exists("/lib/" + tuple) && !tree_.exists("/usr/lib/" + tuple))
+    defaults_ = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
   objects_.push_back(std::move(program));
   std::string list = preload_;
   std::replace(list.begin(), list.end(), ' ', ':');
