@@ -223,7 +223,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto word = context.arguments.value("--pid")) {
     const auto pid = to_number(*word);
     if (!pid || *pid <= 0)
-      return Error{ErrorCode::kInvalidArgument, "E0808",
+      return Error{ErrorCode::kInvalidArgument, "E0806",
                    text("'{}' is no process id", printable(*word)), "berth ps"};
     return doctor::of_process(*pid, depth);
   }
