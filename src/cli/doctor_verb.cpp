@@ -200,7 +200,7 @@ int show(const Context& context, const model::Diagnosis& diagnosis) {
 
 /// Files by themselves: they are read and neither executed nor held against this machine.
 Result<int> examine_files(const Context& context, const std::vector<std::string>& only) {
-  for (const char* option : {"--from", "--record", "--pid"})
+  for (const char* option : {"--from", "--record", "--pid", "--python", "--venv", "--conda"})
     if (context.arguments.has(option))
       return Error{ErrorCode::kInvalidArgument, "E0808",
                    text("{} is about a machine, and goes with no file", option),
@@ -223,7 +223,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
   if (const auto word = context.arguments.value("--pid")) {
     const auto pid = to_number(*word);
     if (!pid || *pid <= 0)
-      return Error{ErrorCode::kInvalidArgument, "E0808",
+      return Error{ErrorCode::kInvalidArgument, "E0806",
                    text("'{}' is no process id", printable(*word)), "berth ps"};
     return doctor::of_process(*pid, depth);
   }

@@ -15,7 +15,7 @@ import time
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data/source"
 INSTALLED = pathlib.Path("/usr/lib/python3/dist-packages")
 PACKAGES = ("torch", "sklearn")
-SAMPLE = 110  # of each package, evenly over its sorted files
+SAMPLE = 100  # of each package, evenly over its sorted files
 
 
 def doctor(berth, *words, code=(0, 1), **more):
@@ -56,7 +56,9 @@ def refused(berth, folder):
         done = doctor(berth, str(folder / name), code=(2,))
         assert "(E0807)" in done.stderr and "hint:" in done.stderr, done.stderr
         assert time.monotonic() - begin < 2, name
-    assert "(E0808)" in doctor(berth, "--from", str(folder), str(DATA / "train.py"), code=(2,)).stderr
+    for option in ("--from", "--pid", "--python"):
+        assert "(E0808)" in doctor(berth, option, "1", str(DATA / "train.py"), code=(2,)).stderr
+    assert "(E0806)" in doctor(berth, "--pid", "none", code=(2,)).stderr
 
 
 def never_executed(berth, folder):
