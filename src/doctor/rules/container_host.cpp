@@ -292,7 +292,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CTR05", Layer::kContainer, Severity::kError, true,
      msgid("a kind of Docker that cannot pass GPUs"), "CTR04", docker_flavour},
     {"CTR08", Layer::kContainer, Severity::kFatal, true,
-     msgid("an image that wants a newer driver"), "FW02 LIB01", requirement},
+     msgid("an image that wants a newer driver"), "LIB01", requirement},
     {"CTR09", Layer::kContainer, Severity::kError, true, msgid("a CDI spec that is out of date"),
      "", cdi_stale},
     {"CTR10", Layer::kContainer, Severity::kError, true, msgid("an engine that does not know CDI"),

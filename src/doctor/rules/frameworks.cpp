@@ -271,7 +271,7 @@ void wrong_backend(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"FW02", Layer::kFramework, Severity::kFatal, true, msgid("a driver too old for a framework"),
-     "CTR14 FW03 FW04", driver_too_old},
+     "CTR08 CTR14 FW03 FW04", driver_too_old},
     {"FW03", Layer::kFramework, Severity::kFatal, true, msgid("a GPU newer than PyTorch's kernels"),
      "FW06", arch_missing_new},
     {"FW04", Layer::kFramework, Severity::kFatal, true,
