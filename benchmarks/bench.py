@@ -103,10 +103,22 @@ def start_rows(repeat):
         yield row("run -- true above true", run["berth"]["ms"] - run["true"]["ms"], "goal", 15.0)
 
 
+def doctor_rows(repeat):
+    python = "/usr/bin/python3"
+    commands = {"static": [BERTH, "doctor", "--static", "--python", python], "live": [BERTH, "doctor", "--python", python],
+                "collect_env": [python, "-m", "torch.utils.collect_env"]}
+    found = measuring.side_by_side(commands, repeat, slow={"collect_env"})
+    peer = found["collect_env"]["ms"] if found["collect_env"]["code"] == 0 else None
+    yield row("doctor --static", found["static"]["ms"], "collect_env" if peer else "collect_env (no torch here)", peer)
+    yield row("doctor --static, p95", found["static"]["p95_ms"], "goal", 300.0)
+    yield row("doctor --static, peak memory", found["static"]["peak_kib"] / 1024, "goal", 64.0, "MiB")
+    yield row("doctor, live", found["live"]["ms"], "goal", 1500.0)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=100)
-    parser.add_argument("--only", default="", help="the part to measure: look, hung or start")
+    parser.add_argument("--only", default="", help="the part to measure: look, hung, start or doctor")
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -116,7 +128,7 @@ def main() -> int:
     version = subprocess.run([BERTH, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     print(f"# {datetime.date.today()}, {version}, {measuring.machine()}\n# name, berth, anchor, ratio")
     rows = []
-    for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows)):
+    for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows), ("doctor", doctor_rows)):
         if arguments.only in ("", part):
             for entry in measure(arguments.repeat):
                 rows.append(entry)

@@ -36,7 +36,7 @@ def side_by_side(commands: dict, repeat: int, seconds=60, slow=()):
 def summary(rows):
     times = sorted(row[0] for row in rows)
     quarter = len(times) // 4
-    return {"ms": statistics.median(times), "spread_ms": times[-1 - quarter] - times[quarter],
+    return {"ms": statistics.median(times), "p95_ms": times[max(0, -(-len(times) * 95 // 100) - 1)], "spread_ms": times[-1 - quarter] - times[quarter],
             "peak_kib": max(row[1] for row in rows), "code": rows[-1][2], "runs": len(rows)}
 
 

@@ -61,11 +61,19 @@ class Steps {
   std::vector<NextStep> steps_;
 };
 
+bool driver_fails(const model::Snapshot& snapshot) {
+  return snapshot.driver.state == "error" || snapshot.driver.state == "no answer";
+}
+
 void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   const int threads = snapshot.host.cpu.cores_usable;
   steps.offer("run", "berth run -- python train.py",
               text_n("runs on the CPU with {} thread", "runs on the CPU with {} threads", threads,
                      threads));
+  if (driver_fails(snapshot))
+    steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
+  else if (!snapshot.host.simulated)
+    steps.offer("doctor", "berth doctor", std::string(tr("why there is no GPU")));
   if (!snapshot.host.simulated)
     steps.offer("sim", "berth sim --machine dgx-h100-8 -- berth",
                 std::string(tr("look at a simulated machine with GPUs")));
@@ -105,6 +113,8 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                 fmt::format("berth run --memory {}GiB -- python train.py",
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
                 std::string(tr("share the GPU with most free memory")));
+  if (driver_fails(snapshot))
+    steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
   for (const Device& device : snapshot.devices) {
     if (!unwell(device)) continue;
     steps.offer("ls", fmt::format("berth ls --details --device {}", device.index),

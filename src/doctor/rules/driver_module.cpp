@@ -117,7 +117,7 @@ void secure_boot(Examination& look) {
   finding.fix.push_back({"sudo mokutil --import /var/lib/shim-signed/mok/MOK.der && sudo reboot",
                          text("then confirm the key on the blue screen; with Fedora's akmods it is "
                               "/etc/pki/akmods/certs/public_key.der")});
-  finding.fix.push_back({"", text("or turn Secure Boot off in the firmware setup")});
+  finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
 }
 
 void nouveau(Examination& look) {

@@ -120,7 +120,7 @@ void driver_too_old(Examination& look) {
     finding.evidence.push_back(fmt::format("{}: CUDA {}", use.path, use.cuda));
     if (use.is_torch) add_torch_fix(look, finding, driver);
     if (const std::string lowest = known.driver_for(use.cuda); !lowest.empty())
-      finding.fix.push_back({"", text("or update the driver to {} or newer: needs root and a "
+      finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
                                       "reboot, in a container on the host; the CUDA toolkit and "
                                       "nvcc do not matter",
                                       lowest)});
