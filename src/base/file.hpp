@@ -3,6 +3,7 @@
 // the reason matters, read_file says it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,9 @@ struct Roots {
 [[nodiscard]] std::string_view trim(std::string_view text);
 /// Splits at every `separator`; empty parts are kept.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+/// The parts would point into a string that is gone: in a range-for it dies before the loop.
+template <std::same_as<std::string> Temporary>
+std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 /// All of `text` is a decimal or 0x… number.
 [[nodiscard]] std::optional<std::int64_t> to_number(std::string_view text);
 /// Bytes that are not valid UTF-8, and control characters, become U+FFFD: what comes from other

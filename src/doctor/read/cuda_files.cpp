@@ -35,10 +35,11 @@ void read_folder(const Tree& tree, const std::string& folder, From from,
 
 std::vector<std::string> system_folders(const Tree& tree) {
   std::vector<std::string> folders;
-  for (const std::string& file : tree.list("/etc/ld.so.conf.d", 200).value_or({}))
-    for (const std::string_view line :
-         split(tree.read("/etc/ld.so.conf.d/" + file).value_or(""), '\n'))
+  for (const std::string& file : tree.list("/etc/ld.so.conf.d", 200).value_or({})) {
+    const std::string text = tree.read("/etc/ld.so.conf.d/" + file).value_or("");
+    for (const std::string_view line : split(text, '\n'))
       if (trim(line).starts_with('/')) folders.emplace_back(trim(line));
+  }
   for (const char* folder :
        {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/x86_64-linux-gnu",
         "/usr/lib64", "/usr/local/lib", "/usr/local/cuda/lib64"})

@@ -46,8 +46,8 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
     any = any || files;
     for (const std::string& file : files.value_or({})) {
       const auto text = tree.read(folder + "/" + file);
-      if (text.is_unreadable()) continue;
-      for (const std::string_view line : split(text.value_or(""), '\n')) {
+      if (!text) continue;
+      for (const std::string_view line : split(*text, '\n')) {
         const std::string_view row = trim(line);
         if (row.starts_with('#')) continue;
         if (row.find("nvidia") != std::string_view::npos ||

@@ -127,7 +127,8 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
                                    const Place& place, bool is_venv) {
   std::vector<PathEntry> path;
   PathBuilder builder(tree, path);
-  for (const std::string_view folder : split(variable(environment, "PYTHONPATH"), ':'))
+  const std::string first = variable(environment, "PYTHONPATH");
+  for (const std::string_view folder : split(first, ':'))
     builder.add(std::string(folder), PathOrigin::kPythonPath);
   if (is_venv) builder.add_prefix(place.prefix, place.version);
   if (is_venv && place.own_packages_only) return path;
@@ -194,8 +195,8 @@ std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
   roots.emplace_back("/opt/conda");
   for (const std::string& root : roots)
     if (!root.empty()) prefixes.push_back(name == "base" ? root : root + "/envs/" + name);
-  for (const std::string_view line :
-       split(tree.read(home + "/.conda/environments.txt").value_or(""), '\n'))
+  const std::string known = tree.read(home + "/.conda/environments.txt").value_or("");
+  for (const std::string_view line : split(known, '\n'))
     if (trim(line).ends_with("/" + name)) prefixes.emplace_back(trim(line));
   for (const std::string& prefix : prefixes)
     if (tree.exists(prefix + "/conda-meta")) return prefix + "/bin/python";
@@ -232,10 +233,11 @@ Fact<std::vector<std::string>> collect_gpu_models(const Tree& tree) {
   const std::string folder = "/proc/driver/nvidia/gpus";
   return tree.list(folder).map([&](const std::vector<std::string>& gpus) {
     std::vector<std::string> models;
-    for (const std::string& gpu : gpus)
-      for (const std::string_view line :
-           split(tree.read(folder + "/" + gpu + "/information").value_or(""), '\n'))
+    for (const std::string& gpu : gpus) {
+      const std::string text = tree.read(folder + "/" + gpu + "/information").value_or("");
+      for (const std::string_view line : split(text, '\n'))
         if (line.starts_with("Model:")) models.push_back(printable(trim(line.substr(6))));
+    }
     return models;
   });
 }
