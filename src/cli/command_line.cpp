@@ -98,6 +98,9 @@ Result<Arguments> place_extras(const Verb& verb, Arguments arguments,
     return arguments;
   }
   arguments.positional = std::move(extras);
+  // Operands before the command, as in "[FILE…] [-- COMMAND…]".
+  if (std::string_view(verb.operands).find("-- COMMAND") != std::string_view::npos)
+    return arguments;
   for (std::string& word : arguments.command) arguments.positional.push_back(std::move(word));
   arguments.command.clear();
   if (verb.operands[0] == '\0' && !arguments.positional.empty())

@@ -1,16 +1,15 @@
 // `berth doctor`: collect facts, run the rules, show what they found.
 #include <algorithm>
-#include <filesystem>
+#include <iterator>
 
 #include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
+#include "cli/doctor_target.hpp"
 #include "cli/verbs.hpp"
-#include "doctor/collect.hpp"
 #include "doctor/diagnose.hpp"
 #include "doctor/record.hpp"
 #include "doctor/source/source.hpp"
-#include "inventory/observe.hpp"
 #include "output/diagnosis.hpp"
 #include "output/json_writer.hpp"
 
@@ -160,74 +159,71 @@ void list_rules(const Context& context) {
   context.out(json.finish());
 }
 
-Error no_python(const std::string& what) {
-  return {ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(what)),
-          "berth help doctor"};
-}
-
-std::string absolute(const std::string& path) {
-  std::error_code ignored;
-  return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
-}
-
-/// The interpreter that the options name; in a bundle a path of the recorded machine.
-Status choose_python(const Context& context, doctor::Sources& sources) {
-  const auto place = [&](const std::string& path) {
-    return context.arguments.value("--from") ? path : absolute(path);
-  };
-  if (const auto python = context.arguments.value("--python")) {
-    sources.python = place(*python);
-    if (!sources.tree.exists(sources.python)) return no_python(*python);
-  } else if (const auto venv = context.arguments.value("--venv")) {
-    if (!sources.tree.exists(place(*venv) + "/lib")) return no_python(*venv);
-    sources.python = place(*venv) + "/bin/python";
-  } else if (const auto name = context.arguments.value("--conda")) {
-    sources.python = doctor::conda_python(sources.tree, sources.process.environment, *name);
-    if (sources.python.empty()) return no_python(*name);
-  }
-  return Done{};
-}
-
-int show(const Context& context, const model::Diagnosis& diagnosis) {
-  context.out(context.json ? output::diagnosis_json(diagnosis)
+int show(const Context& context, const model::Diagnosis& diagnosis,
+         const model::DiagnosisParts& parts) {
+  context.out(context.json ? output::diagnosis_json(diagnosis, parts)
                            : output::diagnosis_text(diagnosis, context.out_terminal,
-                                                    context.arguments.has("--all")));
+                                                    context.arguments.has("--all"), parts));
   const bool wrong = std::any_of(
       diagnosis.findings.begin(), diagnosis.findings.end(),
       [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
   return wrong ? 1 : 0;
 }
 
-/// Files by themselves: they are read and neither executed nor held against this machine.
-Result<int> examine_files(const Context& context, const std::vector<std::string>& only) {
-  for (const char* option : {"--from", "--record", "--pid", "--python", "--venv", "--conda"})
-    if (context.arguments.has(option))
-      return Error{ErrorCode::kInvalidArgument, "E0808",
-                   text("{} is about a machine, and goes with no file", option),
-                   "berth doctor train.py"};
+Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::string>& paths,
+                                                       const std::string& python) {
   std::vector<doctor::source::Source> sources;
-  for (const std::string& path : context.arguments.positional) {
-    auto source = doctor::source::read(path);
-    if (!source) return source.error();
+  for (const std::string& path : paths) {
+    auto source = doctor::source::read(path, python);
+    if (!source) return std::move(source).error();
     sources.push_back(std::move(*source));
   }
-  return show(context, doctor::source::diagnose(sources, only));
+  return sources;
 }
 
-Result<doctor::Sources> sources_of(const Context& context) {
-  if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
-  if (auto checked = inventory::Sources::check_environment(); !checked)
-    return std::move(checked).error();
-  const doctor::Depth depth =
-      context.arguments.has("--static") ? doctor::Depth::kStatic : doctor::Depth::kLive;
-  if (const auto word = context.arguments.value("--pid")) {
-    const auto pid = to_number(*word);
-    if (!pid || *pid <= 0)
-      return Error{ErrorCode::kInvalidArgument, "E0806",
-                   text("'{}' is no process id", printable(*word)), "berth ps"};
-    return doctor::of_process(*pid, depth);
-  }
-  return doctor::this_machine(depth);
+/// Files by themselves: they are read and neither executed nor held against this machine.
+Result<int> examine_files(const Context& context, const std::vector<std::string>& only) {
+  auto error = pasted_error(context);
+  if (!error) return std::move(error).error();
+  const auto python = parsing_python(context);
+  if (!python) return python.error();
+  const auto sources = read_files(context.arguments.positional, *python);
+  if (!sources) return sources.error();
+  const model::Diagnosis diagnosis = doctor::source::diagnose(*sources, only);
+  doctor::AskedFacts asked;
+  asked.error = *std::move(error);
+  return show(context, diagnosis, doctor::parts_of(asked, diagnosis));
+}
+
+/// The scripts among a command's words, beside what is found of the machine.
+void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
+               const std::vector<std::string>& only) {
+  std::vector<doctor::source::Source> sources;
+  for (const std::string& path : target.command->files)
+    if (auto source = doctor::source::read(
+            path, target.sources.python.empty() ? "python3" : target.sources.python))
+      sources.push_back(std::move(*source));
+  model::Diagnosis of_files = doctor::source::diagnose(sources, only);
+  const bool well = std::none_of(
+      diagnosis.findings.begin(), diagnosis.findings.end(),
+      [](const model::Finding& one) { return one.severity != model::Severity::kInfo; });
+  if (well && !of_files.findings.empty()) diagnosis.verdict = of_files.verdict;
+  const auto append = [](auto& into, auto& from) {
+    into.insert(into.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+  };
+  append(diagnosis.findings, of_files.findings);
+  append(diagnosis.not_checked, of_files.not_checked);
+  append(diagnosis.checked, of_files.checked);
+}
+
+Result<int> examine(const Context& context, const DoctorTarget& target,
+                    const std::vector<std::string>& only) {
+  const doctor::AskedFacts& asked = target.sources.asked;
+  model::Diagnosis diagnosis = doctor::diagnose(doctor::collect(target.sources), {}, only, asked);
+  if (target.command) add_files(diagnosis, target, only);
+  model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
+  parts.command = target.command;
+  return show(context, diagnosis, parts);
 }
 
 /// Sentences about what is not in the bundle go to stderr: the bundle is the output.
@@ -261,14 +257,13 @@ Result<int> run_doctor(const Context& context) {
   if (const auto word = context.arguments.value("--explain")) return explain(context, *word);
   const auto only = chosen(context);
   if (!only) return only.error();
+  if (const auto fit = check_doctor_options(context); !fit) return fit.error();
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
-  auto sources = sources_of(context);
-  if (!sources) return sources.error();
-  if (const auto chosen_python = choose_python(context, *sources); !chosen_python)
-    return chosen_python.error();
+  auto target = doctor_target(context);
+  if (!target) return std::move(target).error();
   if (const auto folder = context.arguments.value("--record"))
-    return record_bundle(context, *sources, *folder);
-  return show(context, doctor::diagnose(doctor::collect(*sources), {}, *only));
+    return record_bundle(context, target->sources, *folder);
+  return examine(context, *target, *only);
 }
 
 }  // namespace berth::cli

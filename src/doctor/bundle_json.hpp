@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "doctor/facts/driver_answers.hpp"
+#include "doctor/facts/probe.hpp"
 #include "doctor/facts/process.hpp"
 
 namespace berth::doctor {
@@ -23,5 +24,10 @@ namespace berth::doctor {
 [[nodiscard]] Result<ProcessFacts> process_from_json(std::string_view document,
                                                      const std::string& origin);
 [[nodiscard]] std::string process_to_json(const ProcessFacts& facts);
+
+/// {"answers":[…]}: what frameworks did when a kernel was tried (--deep). Fails with E0802.
+[[nodiscard]] Result<ProbeFacts> probe_from_json(std::string_view document,
+                                                 const std::string& origin);
+[[nodiscard]] std::string probe_to_json(const std::vector<ProbeAnswer>& answers);
 
 }  // namespace berth::doctor

@@ -92,6 +92,11 @@ Result<Sources> from_bundle(const std::string& folder) {
   auto driver = driver_from_json(part("driver.json", 1 << 20).value_or("{}"), "driver.json");
   if (!driver) return std::move(driver).error();
   sources.driver = *std::move(driver);
+  if (const auto tried = part("probe.json", 1 << 20)) {
+    auto probe = probe_from_json(*tried, "probe.json");
+    if (!probe) return std::move(probe).error();
+    sources.asked.probe = *std::move(probe);
+  }
   auto process = process_from_json(part("process.json", 1 << 20).value_or("{}"), "process.json");
   if (!process) return std::move(process).error();
   sources.process = *std::move(process);

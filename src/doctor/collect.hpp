@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "doctor/asked.hpp"
 #include "doctor/facts.hpp"
 #include "doctor/tree.hpp"
 
@@ -17,6 +18,7 @@ struct Sources {
   DriverAnswers driver;
   ProcessFacts process;
   std::string python;  // the target interpreter's path in `tree`; "" none
+  AskedFacts asked;
 };
 
 enum class Depth { kStatic, kLive };

@@ -1,4 +1,7 @@
-// Which of several true findings is the cause? Three things decide, in this order.
+// Which of several true findings is the cause? Four things decide, in this order.
+// 0. Somebody who pastes an error asks about that one: what it can come from stands first, and what
+//    explains that before it. A piece of information, and a rule that no public case has shown
+//    right, are lifted by it only among those that are their like by 1 and 2.
 // 1. What keeps the GPU from being used stands before what only slows it; a lesser finding that
 //    explains a greater one counts as the greater.
 // 2. A rule that no public case has shown right never stands above one that has been shown.
@@ -13,6 +16,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/asked.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -25,17 +29,82 @@ bool matches(std::string_view pattern, std::string_view id) {
                                 : pattern == id;
 }
 
+/// Info, warning, or what keeps the GPU from being used.
+int weight_of(Severity severity) {
+  return severity == Severity::kInfo ? 0 : severity == Severity::kWarning ? 1 : 2;
+}
+
+const char* words_for(ProbeState state) {
+  switch (state) {
+    case ProbeState::kRan:
+      return msgid("ran a kernel on every GPU that it sees");
+    case ProbeState::kFailed:
+      return msgid("could not run a kernel");
+    case ProbeState::kNoDevice:
+      return msgid("sees no GPU");
+    case ProbeState::kCpuBuild:
+      return msgid("built for the CPU: nothing to probe");
+    case ProbeState::kNotImported:
+      return msgid("cannot be imported");
+    case ProbeState::kCrashed:
+      return msgid("crashed");
+    case ProbeState::kNoAnswer:
+      return msgid("no answer in time; it was ended");
+    case ProbeState::kNotReached:
+      break;
+  }
+  return msgid("its turn did not come in time");
+}
+
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
   if (cause.id == other.id) return false;
   if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
   for (const std::string_view pattern : split(patterns, ' '))
     if (!pattern.empty() && matches(pattern, other.id)) return true;
-  return false;
+  // A probe shows that something fails, and never why: whatever keeps from the GPU below explains
+  // it.
+  return other.id.starts_with("PRB") && weight_of(cause.severity) == 2 && cause.layer < other.layer;
 }
 
-/// Info, warning, or what keeps the GPU from being used.
-int weight_of(Severity severity) {
-  return severity == Severity::kInfo ? 0 : severity == Severity::kWarning ? 1 : 2;
+/// A finding says that something cannot work, and every framework of the target has just done it:
+/// then the rule knows less than it thinks.
+void doubt_what_was_tried(Diagnosis& diagnosis, const ProbeFacts& probe) {
+  if (!probe) return;
+  std::string ran;
+  for (const ProbeAnswer& one : *probe) {
+    if (one.state != ProbeState::kRan && one.state != ProbeState::kCpuBuild) return;
+    if (one.state == ProbeState::kRan) ran += (ran.empty() ? "" : ", ") + one.framework;
+  }
+  if (ran.empty()) return;
+  for (Finding& finding : diagnosis.findings) {
+    if (finding.severity != Severity::kFatal || finding.layer < Layer::kLibraries) continue;
+    finding.confidence = Confidence::kLow;
+    finding.evidence.push_back(text("yet {} ran a kernel on every GPU just now", ran));
+  }
+}
+
+std::vector<model::Probed> probed_of(const std::vector<ProbeAnswer>& answers) {
+  std::vector<model::Probed> all;
+  for (const ProbeAnswer& answer : answers) {
+    model::Probed& one = all.emplace_back();
+    one.framework = answer.framework;
+    one.version = answer.version;
+    one.state = name(answer.state);
+    one.says = tr(words_for(answer.state));
+    one.message = answer.message;
+    for (const ProbedDevice& device : answer.devices)
+      one.devices.push_back({device.index, device.name, device.ran, device.message});
+  }
+  return all;
+}
+
+/// How much a pasted error speaks of this rule: 0 not at all, 1 among many, 2 plainly.
+int asked_about(const std::vector<Recognised>& error, const std::string& id) {
+  int most = 0;
+  for (const Recognised& one : error)
+    for (const std::string& rule : one.rules)
+      if (matches(rule, id)) most = std::max(most, one.strength);
+  return most;
 }
 
 std::string_view explained_by_rule(std::span<const Rule> rules, const std::string& id) {
@@ -70,9 +139,31 @@ void complete(Finding& finding, const Rule& rule) {
   finding.confidence = rule.proven ? Confidence::kHigh : Confidence::kLow;
 }
 
+std::vector<model::KnownMessage> messages_of(const std::vector<Recognised>& error,
+                                             const Diagnosis& diagnosis) {
+  std::vector<model::KnownMessage> messages;
+  for (const Recognised& one : error) {
+    model::KnownMessage& message = messages.emplace_back();
+    message.name = one.name;
+    message.line = one.line;
+    message.text = one.text;
+    message.means = one.means;
+    message.rules = one.rules;
+    const auto add = [&](std::vector<std::string>& into, const std::string& id) {
+      const bool is_one = std::any_of(one.rules.begin(), one.rules.end(),
+                                      [&](const std::string& rule) { return matches(rule, id); });
+      if (is_one && std::find(into.begin(), into.end(), id) == into.end()) into.push_back(id);
+    };
+    for (const Finding& finding : diagnosis.findings) add(message.shown_by, finding.id);
+    for (const NotChecked& rule : diagnosis.not_checked) add(message.not_checked, rule.id);
+  }
+  return messages;
+}
+
 }  // namespace
 
-void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules) {
+void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
+                    const std::vector<Recognised>& error) {
   const std::size_t count = findings.size();
   std::vector<std::vector<std::size_t>> explained(count);
   for (std::size_t cause = 0; cause < count; ++cause) {
@@ -84,13 +175,17 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules)
   // Explanations go up, layer by layer; a cycle in the rules' table would be our mistake, and the
   // bound keeps it from hanging us.
   std::vector<int> depth(count, 0);
-  std::vector<int> weight(count);
-  for (std::size_t i = 0; i < count; ++i) weight[i] = weight_of(findings[i].severity);
+  std::vector<int> weight(count), asked(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    weight[i] = weight_of(findings[i].severity);
+    asked[i] = asked_about(error, findings[i].id);
+  }
   for (std::size_t round = 0; round < count; ++round) {
     for (std::size_t cause = 0; cause < count; ++cause) {
       for (const std::size_t other : explained[cause]) {
         depth[other] = std::max(depth[other], std::min(depth[cause] + 1, static_cast<int>(count)));
         weight[cause] = std::max(weight[cause], weight[other]);
+        asked[cause] = std::max(asked[cause], asked[other]);
       }
     }
   }
@@ -98,9 +193,10 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules)
   for (std::size_t i = 0; i < count; ++i) order[i] = i;
   const auto key = [&](std::size_t i) {
     const Finding& one = findings[i];
-    return std::tuple(-weight[i], one.confidence == Confidence::kLow, depth[i], one.layer,
-                      -static_cast<int>(one.severity), -static_cast<int>(one.confidence),
-                      std::string_view(one.id));
+    const bool is_low = one.confidence == Confidence::kLow;
+    return std::tuple(is_low || weight[i] == 0 ? 0 : -asked[i], -weight[i], is_low, -asked[i],
+                      depth[i], one.layer, -static_cast<int>(one.severity),
+                      -static_cast<int>(one.confidence), std::string_view(one.id));
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
@@ -120,12 +216,15 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules)
   findings = std::move(sorted);
 }
 
-Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
-                        const Knowledge& knowledge) {
+Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const Knowledge& knowledge,
+                        const AskedFacts& asked) {
   Diagnosis diagnosis;
   for (const Rule& rule : rules) {
     Examination examination(facts, knowledge, rule.severity);
-    rule.look(examination);
+    if (!is_asked_rule(rule.id))
+      rule.look(examination);
+    else if (!look_asked(rule.id, examination, asked))
+      continue;
     for (Finding& finding : examination.findings()) {
       complete(finding, rule);
       diagnosis.findings.push_back(std::move(finding));
@@ -136,7 +235,8 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
     else
       diagnosis.not_checked.push_back(not_checked(rule, examination.unread().front()));
   }
-  order_by_cause(diagnosis.findings, rules);
+  doubt_what_was_tried(diagnosis, asked.probe);
+  order_by_cause(diagnosis.findings, rules, asked.error.value_or({}));
   const auto worst = diagnosis.findings.begin();
   diagnosis.verdict = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0
                           ? std::string(tr("nothing wrong was found"))
@@ -144,15 +244,22 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts,
   return diagnosis;
 }
 
+model::DiagnosisParts parts_of(const AskedFacts& asked, const Diagnosis& diagnosis) {
+  model::DiagnosisParts parts;
+  if (asked.probe) parts.probe = probed_of(*asked.probe);
+  if (asked.error) parts.error = messages_of(*asked.error, diagnosis);
+  return parts;
+}
+
 Diagnosis diagnose(const Facts& facts, const Knowledge& knowledge,
-                   const std::vector<std::string>& only) {
+                   const std::vector<std::string>& only, const AskedFacts& asked) {
   std::vector<Rule> rules = all_rules();
   if (!only.empty()) {
     std::erase_if(rules, [&](const Rule& rule) {
       return std::find(only.begin(), only.end(), rule.id) == only.end();
     });
   }
-  return diagnose_with(rules, facts, knowledge);
+  return diagnose_with(rules, facts, knowledge, asked);
 }
 
 }  // namespace berth::doctor

@@ -67,3 +67,94 @@ TEST_CASE("a rule that could not see is not checked, never fine") {
   CHECK(diagnosis.not_checked[0].id == "A1");
   CHECK(diagnosis.not_checked[0].why == "/dev/kmsg: Permission denied");
 }
+
+TEST_CASE("what a pasted error speaks of stands first, below what explains it") {
+  const std::vector<Rule> rules{{"HW1", Layer::kHardware, Severity::kFatal, true, "", "", always},
+                                {"DRV1", kLow, Severity::kWarning, true, "", "FW2", always},
+                                {"FW2", kUp, Severity::kError, true, "", "", always},
+                                {"LIB3", Layer::kLibraries, Severity::kFatal, true, "", "", always},
+                                {"SEE1", kUp, Severity::kInfo, true, "", "", always},
+                                {"NEW1", kUp, Severity::kFatal, false, "", "", always}};
+  const auto with = [&](std::vector<std::string> spoken, int strength) {
+    AskedFacts asked;
+    asked.error = std::vector<Recognised>{{"x", 1, "", strength, std::move(spoken), ""}};
+    std::vector<std::string> ids;
+    for (const auto& one : diagnose_with(rules, {}, {}, asked).findings) ids.push_back(one.id);
+    return ids;
+  };
+  using Ids = std::vector<std::string>;
+  const Ids without{"HW1", "DRV1", "LIB3", "FW2", "NEW1", "SEE1"};
+  CHECK(order(rules) == without);
+  CHECK(with({"FW2"}, 2) == Ids{"DRV1", "FW2", "HW1", "LIB3", "NEW1", "SEE1"});
+  CHECK(with({"LIB*"}, 1) == Ids{"LIB3", "HW1", "DRV1", "FW2", "NEW1", "SEE1"});
+  // Neither information nor a rule that was never shown right goes above what was.
+  CHECK(with({"SEE1", "NEW1", "OTHER"}, 2) == without);
+}
+
+TEST_CASE("a pasted error says what became of it, and makes no finding") {
+  const std::vector<Rule> rules{{"A1", kLow, Severity::kFatal, true, "", "", always},
+                                {"B1", kLow, Severity::kFatal, true, "", "", blind},
+                                {"C1", kLow, Severity::kFatal, true, "", "", never}};
+  AskedFacts asked;
+  asked.error = std::vector<Recognised>{{"x", 7, "the line", 2, {"A1", "B1", "C1"}, "so"}};
+  const auto diagnosis = diagnose_with(rules, {}, {}, asked);
+  CHECK(diagnosis.findings.size() == 1);
+  const auto messages = *parts_of(asked, diagnosis).error;
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].line == 7);
+  CHECK(messages[0].shown_by == std::vector<std::string>{"A1"});
+  CHECK(messages[0].not_checked == std::vector<std::string>{"B1"});
+  CHECK_FALSE(parts_of({}, diagnosis).error);
+}
+
+namespace {
+
+Facts with_gpu() {
+  Facts facts;
+  facts.driver.gpus = std::vector<GpuAnswer>{{}};
+  facts.machine.pci = std::vector<PciFunction>{};
+  return facts;
+}
+
+AskedFacts tried(ProbeState state, std::vector<ProbedDevice> devices = {}) {
+  AskedFacts asked;
+  asked.probe = std::vector<ProbeAnswer>{{"torch", "2.9", state, "why", std::move(devices)}};
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel that does not run is a finding, which whatever keeps from the GPU explains") {
+  const std::vector<Rule> rules{{"DRV1", kLow, Severity::kFatal, true, "", "", always},
+                                {"PRB01", Layer::kRuntime, Severity::kError, false, "", "", never}};
+  const auto found =
+      diagnose_with(rules, with_gpu(), {}, tried(ProbeState::kFailed, {{1, "", false, "why"}}))
+          .findings;
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].id == "DRV1");
+  CHECK(found[1].explained_by == "DRV1");
+  CHECK(found[1].title == "torch 2.9 cannot run a kernel on its GPU 1");
+  // Nobody asked; or there is no GPU that could have been used; or it works; or it is for the CPU.
+  CHECK(diagnose_with(rules, with_gpu(), {}).checked.empty());
+  Facts none;
+  none.driver.gpus = std::vector<GpuAnswer>{};
+  none.machine.pci = std::vector<PciFunction>{};
+  CHECK(diagnose_with(rules, none, {}, tried(ProbeState::kNoDevice)).findings.size() == 1);
+  for (const ProbeState fine : {ProbeState::kRan, ProbeState::kCpuBuild, ProbeState::kNotReached})
+    CHECK(diagnose_with(rules, with_gpu(), {}, tried(fine)).findings.size() == 1);
+  AskedFacts unreadable;
+  unreadable.probe = Unreadable{"another container", 0};
+  CHECK(diagnose_with(rules, with_gpu(), {}, unreadable).not_checked.size() == 1);
+}
+
+TEST_CASE("a framework that ran a kernel makes a rule that says it cannot doubtful") {
+  const std::vector<Rule> rules{{"FW1", kUp, Severity::kFatal, true, "", "", always},
+                                {"HW1", Layer::kHardware, Severity::kFatal, true, "", "", always}};
+  const auto found =
+      diagnose_with(rules, with_gpu(), {}, tried(ProbeState::kRan, {{0, "", true, ""}})).findings;
+  REQUIRE(found.size() == 2);
+  CHECK(found[1].id == "FW1");
+  CHECK(found[1].confidence == Confidence::kLow);
+  CHECK(found[1].evidence.size() == 1);
+  CHECK(found[0].confidence == Confidence::kHigh);
+}

@@ -215,6 +215,7 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& fol
   }
   if (sources.kernel_log) writer.document("kernel.log", redacted_log(*sources.kernel_log));
   writer.document("driver.json", driver_to_json(sources.driver));
+  if (sources.asked.probe) writer.document("probe.json", probe_to_json(*sources.asked.probe));
   ProcessFacts process = sources.process;
   if (!sources.python.empty()) process.python = sources.python;
   writer.document("process.json", process_to_json(process));

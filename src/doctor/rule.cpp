@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "doctor/rules/asked.hpp"
+
 namespace berth::doctor {
 
 Finding& Examination::found(std::string title) {
@@ -25,7 +27,7 @@ std::vector<Rule> all_rules() {
         driver_answer_rules(), xid_rules(), other_platform_rules(), container_rules(),
         container_system_rules(), container_host_rules(), visible_device_rules(),
         environment_rules(), library_rules(), wheel_rules(), framework_rules(), package_rules(),
-        processor_rules(), runtime_rules()})
+        processor_rules(), runtime_rules(), asked_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

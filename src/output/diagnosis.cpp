@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::output {
@@ -51,14 +52,6 @@ std::string labelled(std::string_view label, const std::string& what, int column
            std::string(whole) + "\n";
   }
   return out;
-}
-
-std::string folded(std::string_view label, const std::string& what, int column,
-                   const Terminal& terminal) {
-  std::string joined;
-  for (const std::string& part : wrap(what, std::max(40, terminal.width - column)))
-    joined += (joined.empty() ? "" : "\n") + part;
-  return labelled(label, joined, column);
 }
 
 std::string in_full(const Finding& finding, const Terminal& terminal) {
@@ -155,47 +148,72 @@ std::string in_source(const Finding& finding, int place, int code, const Termina
   return out;
 }
 
-std::string source_text(const model::Diagnosis& diagnosis, const Terminal& terminal) {
+std::string source_text(const std::vector<Finding>& findings, const Terminal& terminal) {
   int place = 0;
   int code = 0;
-  for (const Finding& one : diagnosis.findings) {
+  for (const Finding& one : findings) {
     place = std::max(place, display_width(fmt::format("{}:{}", printable(one.file), one.line)));
     if (!one.evidence.empty()) code = std::max(code, display_width(one.evidence.front()));
   }
   std::string out;
-  for (const Finding& one : diagnosis.findings)
+  for (const Finding& one : findings)
     out += in_source(one, std::min(place, 40), std::min(code, 44), terminal);
-  const std::string unknown = not_checked(diagnosis, terminal);
-  return out + (unknown.empty() ? "" : "\n" + unknown);
+  return out;
 }
 
-}  // namespace
-
-std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& terminal, bool all) {
-  const auto& findings = diagnosis.findings;
-  if (!findings.empty() && findings.front().layer == model::Layer::kSource)
-    return terminal.spell(source_text(diagnosis, terminal));
+/// The verdict, where nothing is worth more than a line, and what is; `brief` gets the rest.
+std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
+                         const Terminal& terminal, bool all, std::vector<Finding>& brief) {
   // What another explains is mended with it; and a piece of information is no finding to act on.
   std::vector<Finding> full;
-  std::vector<Finding> brief;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
     (all || (worth && full.size() < kInFull) ? full : brief).push_back(one);
   }
   std::string out;
-  if (findings.empty() || findings.front().severity == Severity::kInfo)
-    out += diagnosis.verdict + "   " +
-           text_n("{} rule checked", "{} rules checked",
-                  static_cast<long long>(diagnosis.checked.size()), diagnosis.checked.size()) +
-           "\n";
+  if (findings.empty() || findings.front().severity == Severity::kInfo) {
+    const bool silent = findings.size() == diagnosis.findings.size();
+    out +=
+        (silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"))) +
+        "   " +
+        text_n("{} rule checked", "{} rules checked",
+               static_cast<long long>(diagnosis.checked.size()), diagnosis.checked.size()) +
+        "\n";
+  }
   for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);
-  if (!brief.empty()) out += "\n" + the_rest(brief, 0, terminal);
-  const std::string unknown = not_checked(diagnosis, terminal);
-  if (!unknown.empty()) out += (brief.empty() ? "\n" : "") + unknown;
+  return out;
+}
+
+}  // namespace
+
+std::string folded(std::string_view label, const std::string& what, int column,
+                   const Terminal& terminal) {
+  std::string joined;
+  for (const std::string& part : wrap(what, std::max(40, terminal.width - column)))
+    joined += (joined.empty() ? "" : "\n") + part;
+  return labelled(label, joined, column);
+}
+
+std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& terminal, bool all,
+                           const model::DiagnosisParts& parts) {
+  std::vector<Finding> machine, sources, brief;
+  for (const Finding& one : diagnosis.findings)
+    (one.layer == model::Layer::kSource ? sources : machine).push_back(one);
+  std::string out = command_text(parts, terminal);
+  // Files by themselves are held against no machine.
+  if (sources.empty() || !machine.empty() || parts.command) {
+    const std::string told = machine_text(diagnosis, machine, terminal, all, brief);
+    out += (out.empty() ? "" : "\n") + told;
+  }
+  if (!sources.empty()) out += (out.empty() ? "" : "\n") + source_text(sources, terminal);
+  const std::string rest = (brief.empty() ? "" : the_rest(brief, 0, terminal)) +
+                           probe_text(parts, terminal) + error_text(parts, diagnosis, terminal) +
+                           not_checked(diagnosis, terminal);
+  if (!rest.empty()) out += "\n" + rest;
   return terminal.spell(out);
 }
 
-std::string diagnosis_json(const model::Diagnosis& diagnosis) {
+std::string diagnosis_json(const model::Diagnosis& diagnosis, const model::DiagnosisParts& parts) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
@@ -238,6 +256,7 @@ std::string diagnosis_json(const model::Diagnosis& diagnosis) {
   }
   json.close(']');
   json.field("checked", diagnosis.checked);
+  add_parts(json, parts);
   json.close('}');
   return json.finish();
 }

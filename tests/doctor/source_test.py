@@ -56,7 +56,7 @@ def refused(berth, folder):
         done = doctor(berth, str(folder / name), code=(2,))
         assert "(E0807)" in done.stderr and "hint:" in done.stderr, done.stderr
         assert time.monotonic() - begin < 2, name
-    for option in ("--from", "--pid", "--python"):
+    for option in ("--from", "--pid", "--record"):
         assert "(E0808)" in doctor(berth, option, "1", str(DATA / "train.py"), code=(2,)).stderr
     assert "(E0806)" in doctor(berth, "--pid", "none", code=(2,)).stderr
 

@@ -24,7 +24,8 @@ constexpr auto kDeadline = std::chrono::seconds(10);
 constexpr rlim_t kMemory = rlim_t{1} << 30;
 constexpr std::size_t kMostAnswer = 4 << 20;
 
-[[noreturn]] void become_python(const std::string& script, int input, int output) {
+[[noreturn]] void become_python(const std::string& python, const std::string& script, int input,
+                                int output) {
   ::setpgid(0, 0);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(nowhere, 2) < 0)
@@ -35,7 +36,7 @@ constexpr std::size_t kMostAnswer = 4 << 20;
   ::setrlimit(RLIMIT_AS, &memory);
   ::setrlimit(RLIMIT_CORE, &none);
   std::signal(SIGPIPE, SIG_DFL);
-  ::execlp("python3", "python3", "-I", "-S", "-c", script.c_str(), nullptr);
+  ::execlp(python.c_str(), python.c_str(), "-I", "-S", "-c", script.c_str(), nullptr);
   ::_exit(127);
 }
 
@@ -66,7 +67,8 @@ std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std:
 
 }  // namespace
 
-std::optional<std::string> ask_interpreter(const std::string& script, std::string_view input) {
+std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
+                                           std::string_view input) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
   // A socket, because a write to it can be told to raise no SIGPIPE.
@@ -78,7 +80,7 @@ std::optional<std::string> ask_interpreter(const std::string& script, std::strin
   Descriptor writing(out[1]);
   const pid_t child = ::fork();
   if (child < 0) return std::nullopt;
-  if (child == 0) become_python(script, theirs.get(), writing.get());
+  if (child == 0) become_python(python, script, theirs.get(), writing.get());
   ::setpgid(child, child);
   theirs.reset();
   writing.reset();

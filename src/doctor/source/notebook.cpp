@@ -82,7 +82,7 @@ class NotebookMarks {
       : places_(std::move(places)), commands_(marks_) {}
 
   /// Marks by the number of the line in all cells together.
-  Marks of(std::string* no_tree) {
+  Marks of(const std::string& interpreter, std::string* no_tree) {
     std::string python;
     CellKind kind = CellKind::kPython;
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -90,7 +90,7 @@ class NotebookMarks {
       python += line(static_cast<int>(i) + 1, places_[i].code, kind) + "\n";
     }
     commands_.finish();
-    for (Mark& mark : python_marks(python, no_tree)) marks_.push_back(std::move(mark));
+    for (Mark& mark : python_marks(python, interpreter, no_tree)) marks_.push_back(std::move(mark));
     return std::move(marks_);
   }
 
@@ -144,7 +144,7 @@ class NotebookMarks {
 
 }  // namespace
 
-Marks notebook_marks(std::string_view bytes, std::string* no_tree) {
+Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
   const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 8; };
   const json document = json::parse(bytes, shallow, false);
   const auto cells = document.is_object() ? document.find("cells") : document.end();
@@ -157,7 +157,7 @@ Marks notebook_marks(std::string_view bytes, std::string* no_tree) {
     if (cell.is_object() && cell.contains("source") && cell.value("cell_type", json()) == "code")
       read.add(cell["source"]);
   const std::vector<Place> places = read.places;
-  Marks marks = NotebookMarks(places).of(no_tree);
+  Marks marks = NotebookMarks(places).of(python, no_tree);
   std::erase_if(marks, [&](const Mark& mark) {
     return mark.line < 1 || static_cast<std::size_t>(mark.line) > places.size();
   });

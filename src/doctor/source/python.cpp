@@ -100,11 +100,12 @@ Marks python_lines(std::string_view text) {
   return marks;
 }
 
-Marks python_marks(std::string_view code, std::string* no_tree) {
-  const auto answer = ask_interpreter(script(), code);
+Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree) {
+  auto answer = ask_interpreter(python, script(), code);
+  if (!answer && python != "python3") answer = ask_interpreter("python3", script(), code);
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
-    *no_tree = tr("python3 is not there, or did not answer");
+    *no_tree = text("{} is not there, or did not answer", printable(python));
     return python_lines(code);
   }
   if (const auto marks = document.find("marks"); document.is_object() && marks != document.end()) {
@@ -117,8 +118,8 @@ Marks python_marks(std::string_view code, std::string* no_tree) {
     return found;
   }
   const int line = document.is_object() ? document.value("line", 0) : 0;
-  *no_tree = line > 0 ? text("line {} is no Python that python3 understands", line)
-                      : std::string(tr("python3 cannot parse it"));
+  *no_tree = line > 0 ? text("line {} is no Python that {} understands", line, printable(python))
+                      : text("{} cannot parse it", printable(python));
   return python_lines(code);
 }
 

@@ -60,12 +60,12 @@ Result<std::string> bytes_of(const std::string& path) {
   return refused(path, std::string(tr("larger than 4 MiB")));
 }
 
-Marks marks_of(Kind kind, std::string_view bytes, std::string* no_tree) {
+Marks marks_of(Kind kind, std::string_view bytes, const std::string& python, std::string* no_tree) {
   switch (kind) {
     case Kind::kPython:
-      return python_marks(bytes, no_tree);
+      return python_marks(bytes, python, no_tree);
     case Kind::kNotebook:
-      return notebook_marks(bytes, no_tree);
+      return notebook_marks(bytes, python, no_tree);
     case Kind::kShell:
       return shell_marks(bytes);
     case Kind::kDockerfile:
@@ -104,22 +104,22 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
   return has(first, "python") ? Kind::kPython : has(first, "sh") ? Kind::kShell : Kind::kUnknown;
 }
 
-Source read_bytes(std::string path, Kind kind, std::string_view bytes) {
+Source read_bytes(std::string path, Kind kind, std::string_view bytes, const std::string& python) {
   Source source{std::move(path), kind, {}, {}};
-  source.marks = marks_of(kind, bytes, &source.no_tree);
+  source.marks = marks_of(kind, bytes, python, &source.no_tree);
   add_code(source.marks, bytes);
   std::stable_sort(source.marks.begin(), source.marks.end(),
                    [](const Mark& a, const Mark& b) { return a.line < b.line; });
   return source;
 }
 
-Result<Source> read(const std::string& path) {
+Result<Source> read(const std::string& path, const std::string& python) {
   const auto bytes = bytes_of(path);
   if (!bytes) return bytes.error();
   const Kind kind = kind_of(path, *bytes);
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("of no kind that the doctor reads")));
-  return read_bytes(path, kind, *bytes);
+  return read_bytes(path, kind, *bytes, python);
 }
 
 }  // namespace berth::doctor::source

@@ -12,15 +12,17 @@ namespace berth::doctor::source {
 
 using Marks = std::vector<Mark>;
 
-/// By the syntax tree; else by lines, and `no_tree` says why.
-Marks python_marks(std::string_view text, std::string* no_tree);
+/// By the syntax tree, as `python` parses it; else by lines, and `no_tree` says why.
+Marks python_marks(std::string_view text, const std::string& python, std::string* no_tree);
 /// The code cells, and their `!` and `%` lines.
-Marks notebook_marks(std::string_view bytes, std::string* no_tree);
+Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
 /// Unmistakable lines alone; comments and texts over several lines are left out.
 Marks python_lines(std::string_view text);
 
-/// What Python's parser in the embedded script said; nullopt: no answer.
-std::optional<std::string> ask_interpreter(const std::string& script, std::string_view input);
+/// What Python's parser in the embedded script said; nullopt: no answer. `python`: a path, or a
+/// name on the PATH.
+std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
+                                           std::string_view input);
 
 struct Line {
   int number = 0;

@@ -60,10 +60,11 @@ struct Row {
 [[nodiscard]] Kind kind_of(std::string_view path, std::string_view bytes);
 
 /// Fails with kInvalidArgument (E0807): not there, no regular file, unreadable, too large, or of no
-/// kind that is known.
-[[nodiscard]] Result<Source> read(const std::string& path);
+/// kind that is known. `python` parses what is Python, alone: a path, or a name on the PATH.
+[[nodiscard]] Result<Source> read(const std::string& path, const std::string& python = "python3");
 /// The same for bytes at hand.
-[[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes);
+[[nodiscard]] Source read_bytes(std::string path, Kind kind, std::string_view bytes,
+                                const std::string& python = "python3");
 
 /// Findings by file and line. `only`: ids of rules; empty: all.
 [[nodiscard]] model::Diagnosis diagnose(const std::vector<Source>& sources,

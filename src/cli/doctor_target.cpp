@@ -1,0 +1,201 @@
+#include "cli/doctor_target.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/command.hpp"
+#include "doctor/read/probe.hpp"
+#include "doctor/read/process.hpp"
+#include "inventory/observe.hpp"
+
+namespace berth::cli {
+namespace {
+
+// An endless pipe must end somewhere.
+constexpr std::size_t kMostBytes = 256 << 20;
+
+Error no_python(const std::string& what) {
+  return {ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(what)),
+          "berth help doctor"};
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
+}
+
+/// The interpreter that the options name; in a bundle a path of the recorded machine.
+Status choose_python(const Context& context, doctor::Sources& sources) {
+  const auto place = [&](const std::string& path) {
+    return context.arguments.value("--from") ? path : absolute(path);
+  };
+  if (const auto python = context.arguments.value("--python")) {
+    sources.python = place(*python);
+    if (!sources.tree.exists(sources.python)) return no_python(*python);
+  } else if (const auto venv = context.arguments.value("--venv")) {
+    if (!sources.tree.exists(place(*venv) + "/lib")) return no_python(*venv);
+    sources.python = place(*venv) + "/bin/python";
+  } else if (const auto name = context.arguments.value("--conda")) {
+    sources.python = doctor::conda_python(sources.tree, sources.process.environment, *name);
+    if (sources.python.empty()) return no_python(*name);
+  }
+  return Done{};
+}
+
+Result<doctor::Sources> sources_of(const Context& context) {
+  if (const auto bundle = context.arguments.value("--from")) return doctor::from_bundle(*bundle);
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
+  const doctor::Depth depth =
+      context.arguments.has("--static") ? doctor::Depth::kStatic : doctor::Depth::kLive;
+  if (const auto word = context.arguments.value("--pid")) {
+    const auto pid = to_number(*word);
+    if (!pid || *pid <= 0)
+      return Error{ErrorCode::kInvalidArgument, "E0806",
+                   text("'{}' is no process id", printable(*word)), "berth ps"};
+    return doctor::of_process(*pid, depth);
+  }
+  return doctor::this_machine(depth);
+}
+
+/// The command becomes the target: its variables, its Python, its program.
+Result<model::CommandSeen> follow_command(const Context& context, doctor::Sources& sources) {
+  const doctor::Environment before = sources.process.environment.value_or({});
+  std::error_code ignored;
+  const std::string here = std::filesystem::current_path(ignored).string();
+  auto found = doctor::resolve_command(sources.tree, before, here, context.arguments.command);
+  if (!found) return std::move(found).error();
+  model::CommandSeen seen;
+  seen.program = printable(found->program);
+  seen.python = printable(found->python);
+  for (const auto& [name, value] : found->environment)
+    if (const auto old = before.find(name); old == before.end() || old->second != value)
+      seen.environment.emplace_back(name, value);
+  for (const auto& [name, value] : before)
+    if (!found->environment.contains(name)) seen.environment.emplace_back(name, std::nullopt);
+  // As somebody who stands here would call them.
+  for (const std::string& file : found->files)
+    seen.files.push_back(file.starts_with(here + "/") ? file.substr(here.size() + 1) : file);
+  seen.notes = found->notes;
+  sources.asked.program = doctor::collect_program(sources.tree, found->environment, found->program);
+  sources.python = found->python;
+  sources.process.environment = std::move(found->environment);
+  return seen;
+}
+
+Error unreadable_text(const std::string& path, const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0820",
+          text("the text of the error cannot be read from {}: {}", printable(path), why),
+          "python train.py 2>&1 | berth doctor --error -"};
+}
+
+/// The end of it; a pipe (as a shell's <(…) gives one) is waited for 10 s, stdin as long as it
+/// takes.
+Result<std::string> text_from(const std::string& path) {
+  const bool is_stdin = path == "-";
+  Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                           : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat about {};
+  if (!file || ::fstat(file.get(), &about) != 0)
+    return unreadable_text(path, ::strerrordesc_np(errno));
+  if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
+    return unreadable_text(path, std::string(tr("no regular file")));
+  constexpr std::size_t kKept = doctor::kMostErrorText;
+  if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept))
+    ::lseek(file.get(), about.st_size - static_cast<off_t>(kKept), SEEK_SET);
+  std::string bytes;
+  std::array<char, 65536> buffer{};
+  for (std::size_t total = 0; total < kMostBytes;) {
+    pollfd ready{file.get(), POLLIN, 0};
+    if (::poll(&ready, 1, is_stdin ? -1 : 10'000) == 0)
+      return unreadable_text(path, ::strerrordesc_np(ETIMEDOUT));
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count == 0) break;
+    if (count < 0 && errno != EINTR && errno != EAGAIN)
+      return unreadable_text(path, ::strerrordesc_np(errno));
+    if (count < 0) continue;
+    total += static_cast<std::size_t>(count);
+    bytes.append(buffer.data(), static_cast<std::size_t>(count));
+    if (bytes.size() > 2 * kKept) bytes.erase(0, bytes.size() - kKept);
+  }
+  return bytes;
+}
+
+void try_kernels(const Context& context, doctor::Sources& sources) {
+  doctor::ProbeOptions options;
+  options.on_slow = [&](const std::string& names) {
+    if (context.err_terminal.tty && !context.json)
+      context.err(text("trying to run a kernel with {}: at most {} s", names, 15) + "\n");
+  };
+  sources.asked.probe = doctor::probe_target(sources, options);
+}
+
+}  // namespace
+
+Status check_doctor_options(const Context& context) {
+  const Arguments& given = context.arguments;
+  const auto no = [](const char* one, std::string_view other) {
+    return Error{ErrorCode::kInvalidArgument, "E0821", text("{} does not go with {}", one, other),
+                 "berth help doctor"};
+  };
+  if (!given.positional.empty()) {
+    for (const char* option : {"--from", "--record", "--pid", "--deep"})
+      if (given.has(option))
+        return Error{ErrorCode::kInvalidArgument, "E0808",
+                     text("{} is about a machine, and goes with no file", option),
+                     "berth doctor train.py"};
+    if (given.has_separator) return no("FILE", "-- COMMAND");
+  }
+  if (given.has("--deep"))
+    for (const char* option : {"--static", "--from"})
+      if (given.has(option)) return no("--deep", option);
+  if (given.has_separator)
+    for (const char* option : {"--from", "--pid", "--python", "--venv", "--conda"})
+      if (given.has(option)) return no(option, "-- COMMAND");
+  return Done{};
+}
+
+Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(const Context& context) {
+  using Fact = doctor::Fact<std::vector<doctor::Recognised>>;
+  const auto path = context.arguments.value("--error");
+  if (!path) return Fact();
+  const auto bytes = text_from(*path);
+  if (!bytes) return bytes.error();
+  return Fact(doctor::read_error_text(*bytes));
+}
+
+Result<DoctorTarget> doctor_target(const Context& context) {
+  auto error = pasted_error(context);
+  if (!error) return std::move(error).error();
+  auto sources = sources_of(context);
+  if (!sources) return std::move(sources).error();
+  DoctorTarget target{*std::move(sources), {}};
+  target.sources.asked.error = *std::move(error);
+  if (const auto chosen = choose_python(context, target.sources); !chosen) return chosen.error();
+  if (context.arguments.has_separator) {
+    auto command = follow_command(context, target.sources);
+    if (!command) return std::move(command).error();
+    target.command = *std::move(command);
+  }
+  if (context.arguments.has("--deep")) try_kernels(context, target.sources);
+  return target;
+}
+
+Result<std::string> parsing_python(const Context& context) {
+  doctor::Sources machine;
+  machine.process.environment = doctor::environment_of(environ);
+  machine.python = doctor::default_python(machine.tree, machine.process.environment);
+  if (const auto chosen = choose_python(context, machine); !chosen) return chosen.error();
+  return ::access(machine.python.c_str(), X_OK) == 0 ? machine.python : "python3";
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,481 @@
+#include "doctor/command.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/command_environments.hpp"
+#include "doctor/command_words.hpp"
+#include "doctor/facts/python.hpp"
+#include "doctor/source/shell.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr int kDeepest = 24;
+constexpr std::size_t kMostScript = 1 << 20;
+constexpr std::size_t kMostCommands = 400;
+
+template <typename Names>
+bool is_in(std::string_view word, const Names& names) {
+  return std::find(std::begin(names), std::end(names), word) != std::end(names);
+}
+bool is_in(std::string_view word, std::initializer_list<std::string_view> names) {
+  return is_in<>(word, names);
+}
+
+/// A program that starts the rest of its words as a command.
+struct Wrapper {
+  std::string_view name;
+  std::string_view with_value;  // options whose value is the next word, " -n -s "
+  int operands = 0;             // before the command
+  bool loose = false;  // too many options to know: the command is the first word that is one
+};
+constexpr auto kWrappers = std::to_array<Wrapper>({
+    {"nohup", "", 0, false},
+    {"setsid", "", 0, false},
+    {"command", "", 0, false},
+    {"exec", " -a ", 0, false},
+    {"unbuffer", "", 0, false},
+    {"nice", " -n --adjustment ", 0, false},
+    {"ionice", " -c -n ", 0, false},
+    {"time", " -o -f --output --format ", 0, false},
+    {"timeout", " -s -k --signal --kill-after ", 1, false},
+    {"stdbuf", " -i -o -e ", 0, false},
+    {"taskset", "", 1, false},
+    {"chrt", "", 1, false},
+    {"numactl", "", 0, true},
+    {"srun", "", 0, true},
+    {"mpirun", "", 0, true},
+    {"mpiexec", "", 0, true},
+    {"sudo", "", 0, true},
+    {"strace", "", 0, true},
+    {"xvfb-run", "", 0, true},
+    {"systemd-run", "", 0, true},
+});
+constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh"};
+constexpr std::string_view kLaunchers[] = {"torchrun",
+                                           "accelerate",
+                                           "deepspeed",
+                                           "horovodrun",
+                                           "lightning",
+                                           "fabric",
+                                           "ray",
+                                           "streamlit",
+                                           "mprof",
+                                           "kernprof",
+                                           "viztracer",
+                                           "py-spy",
+                                           "torch.distributed.run",
+                                           "torch.distributed.launch",
+                                           "accelerate.commands.launch"};
+
+class Resolver {
+ public:
+  Resolver(const Tree& tree, Environment environment, std::string folder, int depth = 0)
+      : tree_(tree), folder_(std::move(folder)), depth_(depth) {
+    target_.environment = std::move(environment);
+  }
+
+  Result<CommandTarget> resolve(Words words) {
+    while (depth_++ < kDeepest) {
+      take_assignments(words);
+      if (words.empty() || words.front().empty())
+        return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
+                     "berth doctor -- python train.py"};
+      auto next = step(words);
+      if (!next) return std::move(next).error();
+      if (next->empty()) return std::move(target_);
+      words = std::move(*next);
+    }
+    note(text("more wrappers than the doctor follows: {}", printable(words.front())));
+    return std::move(target_);
+  }
+
+ private:
+  void note(std::string sentence) {
+    if (target_.notes.size() < 20) target_.notes.push_back(std::move(sentence));
+  }
+
+  [[nodiscard]] std::string variable(std::string_view name) const {
+    const auto found = target_.environment.find(name);
+    return found == target_.environment.end() ? "" : found->second;
+  }
+
+  void take_assignments(Words& words) {
+    std::size_t i = 0;
+    for (; i < words.size() && !assigned_name(words[i]).empty(); ++i) assign(words[i]);
+    words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  void assign(const std::string& word) {
+    const std::string name(assigned_name(word));
+    target_.environment.insert_or_assign(name, word.substr(name.size() + 1));
+  }
+
+  [[nodiscard]] std::string absolute(const std::string& path) const {
+    if (path.starts_with("./")) return folder_ + path.substr(1);
+    return path.starts_with('/') ? path : folder_ + "/" + path;
+  }
+  [[nodiscard]] bool is_file(const std::string& path) const {
+    const auto node = tree_.node(path);
+    return node && node->type == NodeType::kFile;
+  }
+
+  /// As a shell looks for a command; "" not found.
+  [[nodiscard]] std::string find(const std::string& word) const {
+    if (word.find('/') != std::string::npos) return is_file(absolute(word)) ? absolute(word) : "";
+    std::string path = variable("PATH");
+    if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+    for (const std::string_view folder : split(path, ':')) {
+      const std::string file = absolute(std::string(folder)) + "/" + word;
+      const auto node = tree_.node(file);
+      if (node && node->type == NodeType::kFile && (node->mode & 0111) != 0) return file;
+    }
+    return "";
+  }
+
+  [[nodiscard]] Error not_found(const std::string& word) const {
+    const std::string shown = printable(word);
+    const bool is_script = word.ends_with(".py") && is_file(absolute(word));
+    return {
+        ErrorCode::kNotFound, "E0510", text("there is no command {}", shown),
+        is_script ? "berth doctor -- python " + shown : "command -v " + shown + "; echo \"$PATH\""};
+  }
+
+  /// The words that the first one would start; none: it is what runs in the end.
+  Result<Words> step(const Words& words) {
+    const std::string name = base_name(words.front());
+    // A shell knows conda as a function, and some words as its own.
+    const bool is_conda = is_in(name, {"conda", "mamba", "micromamba"});
+    const bool is_word = is_in(name, {"exec", "command", "time"});
+    const std::string path = find(words.front());
+    if (path.empty() && !is_conda && !is_word) return not_found(words.front());
+    const auto says = [&](const char* second) { return words.size() > 1 && words[1] == second; };
+    if (name == "env") return behind_env(words);
+    if (name == "berth" && says("run")) return first_command(words, 2);
+    if (is_conda && says("run")) return behind_conda(words);
+    if (name == "uv" && says("run")) return behind_uv(words);
+    if (is_in(name, {"poetry", "pdm", "pipenv", "rye", "pixi", "hatch"}) && says("run"))
+      return behind_project(name, words);
+    if (is_in(name, kShells)) return behind_shell(path, words);
+    for (const Wrapper& one : kWrappers)
+      if (one.name == name) return behind(one, words);
+    return behind_file(path, words);
+  }
+
+  Result<Words> behind(const Wrapper& wrapper, const Words& words) {
+    if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
+      note(text("{} changes user and variables in ways that are not followed", wrapper.name));
+    if (wrapper.loose) return first_command(words, 1);
+    std::size_t i = 1;
+    for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i) {
+      if (words[i] == "--") {
+        ++i;
+        break;
+      }
+      if (wrapper.with_value.find(" " + words[i] + " ") != std::string_view::npos) ++i;
+    }
+    i += static_cast<std::size_t>(wrapper.operands);
+    return rest(words, i);
+  }
+
+  static Words rest(const Words& words, std::size_t from) {
+    if (from >= words.size()) return {""};  // resolve() says that no command is left
+    return {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()};
+  }
+
+  /// The first word that is a program; what a wrapper with many options would start.
+  Result<Words> first_command(const Words& words, std::size_t from) {
+    for (std::size_t i = from; i < words.size(); ++i) {
+      if (words[i] == "--") return rest(words, i + 1);
+      if (!words[i].starts_with('-') && !find(words[i]).empty()) return rest(words, i);
+    }
+    return from < words.size() ? not_found(words.back()) : Result<Words>(Words{""});
+  }
+
+  Result<Words> behind_env(const Words& words) {
+    std::size_t i = 1;
+    for (; i < words.size(); ++i) {
+      const std::string& word = words[i];
+      if (word == "-i" || word == "-" || word == "--ignore-environment") {
+        target_.environment.clear();
+      } else if ((word == "-u" || word == "--unset") && i + 1 < words.size()) {
+        target_.environment.erase(words[++i]);
+      } else if (word.starts_with("--unset=")) {
+        target_.environment.erase(word.substr(8));
+      } else if ((word == "-C" || word == "--chdir") && i + 1 < words.size()) {
+        folder_ = absolute(words[++i]);
+      } else if (word.starts_with("-S") || word == "--split-string") {
+        // The words of a script's first line come as one.
+        std::string line = word.starts_with("-S") ? word.substr(2) : "";
+        if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
+        Words all = words_of(line);
+        all.insert(all.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+        all.insert(all.begin(), words.front());
+        return all;
+      } else if (!assigned_name(word).empty()) {
+        assign(word);
+      } else if (word == "--") {
+        ++i;
+        break;
+      } else if (!word.starts_with('-')) {
+        break;
+      }
+    }
+    return rest(words, i);
+  }
+
+  static Words words_of(std::string_view line) {
+    const auto commands = source::shell_commands(line);
+    return commands.empty() ? Words{} : commands.front().words;
+  }
+
+  void activate(const std::string& prefix, bool is_conda) {
+    Environment& variables = target_.environment;
+    variables.insert_or_assign(is_conda ? "CONDA_PREFIX" : "VIRTUAL_ENV", prefix);
+    if (!is_conda) variables.erase("PYTHONHOME");
+    const std::string path = variable("PATH");
+    variables.insert_or_assign(
+        "PATH", prefix + "/bin:" + (path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path));
+  }
+
+  Result<Words> behind_conda(const Words& words) {
+    std::string name;
+    std::size_t i = 2;
+    for (; i < words.size() && words[i].starts_with('-'); ++i) {
+      const std::string& word = words[i];
+      if (is_in(word, {"-n", "--name", "-p", "--prefix"}) && i + 1 < words.size())
+        name = words[++i];
+      else if (word.starts_with("--name=") || word.starts_with("--prefix="))
+        name = word.substr(word.find('=') + 1);
+      else if (word == "--cwd" && i + 1 < words.size())
+        folder_ = absolute(words[++i]);
+    }
+    if (const Status done = activate_conda(name); !done) return done.error();
+    return rest(words, i);
+  }
+
+  Status activate_conda(const std::string& name) {
+    if (name.empty()) return Done{};
+    const std::string python = conda_python(tree_, target_.environment, name);
+    if (python.empty())
+      return Error{ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(name)),
+                   "conda env list"};
+    activate(python.substr(0, python.rfind("/bin/")), true);
+    return Done{};
+  }
+
+  Result<Words> behind_uv(const Words& words) {
+    constexpr std::string_view kValues =
+        " --with --with-requirements --with-editable --python -p --extra --group --only-group "
+        "--env-file --index --index-url --extra-index-url --find-links -f --package --no-group ";
+    std::string project = folder_;
+    bool is_module = false;
+    std::size_t i = 2;
+    for (; i < words.size() && words[i].starts_with('-') && words[i] != "--"; ++i) {
+      const std::string& word = words[i];
+      is_module = word == "-m" || word == "--module";
+      if (is_module) break;
+      if ((word == "--project" || word == "--directory") && i + 1 < words.size())
+        project = absolute(words[++i]);
+      else if (kValues.find(" " + word + " ") != std::string_view::npos)
+        ++i;
+      if (word.starts_with("--with"))
+        note(text("{}: what it adds is not looked at", "uv run --with"));
+    }
+    if (i < words.size() && words[i] == "--") ++i;
+    use(project_environment(tree_, target_.environment, project, "uv"), "uv");
+    Words next = rest(words, i);
+    if (is_module || next.front().ends_with(".py") || next.front() == "-")
+      next.insert(next.begin(), "python");
+    return next;
+  }
+
+  void use(const ProjectEnvironment& found, std::string_view tool) {
+    if (!found.prefix.empty())
+      activate(found.prefix, found.is_conda);
+    else
+      note(
+          text("{} has no environment for this folder yet, or keeps it where the doctor does not "
+               "look",
+               tool));
+  }
+
+  Result<Words> behind_project(const std::string& tool, const Words& words) {
+    std::size_t i = 2;
+    while (i < words.size() && words[i].starts_with('-') && words[i] != "--") ++i;
+    if (i < words.size() && words[i] == "--") ++i;
+    use(project_environment(tree_, target_.environment, folder_, tool), tool);
+    return rest(words, i);
+  }
+
+  /// A script names its interpreter in its first line; everything else runs by itself.
+  Result<Words> behind_file(const std::string& path, const Words& words) {
+    if (base_name(path).starts_with("python") || base_name(path).starts_with("pypy")) {
+      target_.program = target_.python = path;
+      read_python_words(words);
+      return Words{};
+    }
+    const std::string head = tree_.read(path, 256).value_or("");
+    if (!head.starts_with("#!")) {
+      target_.program = path;
+      return Words{};
+    }
+    const std::string_view line = trim(std::string_view(head).substr(2, head.find('\n') - 2));
+    const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+    Words next{std::string(line.substr(0, end))};
+    if (const std::string_view more = trim(line.substr(end)); !more.empty())
+      next.emplace_back(more);
+    next.push_back(path);
+    next.insert(next.end(), words.begin() + 1, words.end());
+    return next;
+  }
+
+  void add_file(const std::string& path) {
+    if (is_file(path) && target_.files.size() < 16 &&
+        std::find(target_.files.begin(), target_.files.end(), path) == target_.files.end())
+      target_.files.push_back(path);
+  }
+
+  /// The script among Python's words; a launcher's own words name another.
+  void read_python_words(const Words& words) {
+    std::size_t i = 1;
+    std::string first;
+    for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i) {
+      const std::string& word = words[i];
+      if (word == "-c") return;
+      if (word == "-m") {
+        first = i + 1 < words.size() ? words[++i] : "";
+        break;
+      }
+      if (word == "-W" || word == "-X") ++i;
+      if (word.starts_with("--")) continue;
+      if (word.find_first_of("EI") != std::string::npos) ignore_python_variables();
+      if (word.find_first_of("sI") != std::string::npos)
+        target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
+    }
+    if (i >= words.size()) return;
+    const bool is_module = !first.empty();
+    if (!is_module) first = words[i];
+    if (!is_in(is_module ? std::string_view(first) : base_name(first), kLaunchers)) {
+      if (!is_module &&
+          (first.ends_with(".py") || absolute(first).find("/bin/") == std::string::npos))
+        add_file(absolute(first));
+      return;
+    }
+    for (++i; i < words.size(); ++i)
+      if (words[i].ends_with(".py")) return add_file(absolute(words[i]));
+  }
+
+  void ignore_python_variables() {
+    std::erase_if(target_.environment,
+                  [](const auto& one) { return one.first.starts_with("PYTHON"); });
+  }
+
+  Result<Words> behind_shell(const std::string& path, const Words& words) {
+    target_.program = path;
+    std::string script;
+    std::size_t i = 1;
+    bool is_text = false;
+    for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i)
+      if (!words[i].starts_with("--") && words[i].find('c') != std::string::npos) is_text = true;
+    if (i >= words.size()) return Words{};
+    if (is_text) {
+      script = words[i];
+    } else {
+      const std::string file = absolute(words[i]);
+      if (!is_file(file)) return not_found(words[i]);
+      add_file(file);
+      script = tree_.read(file, kMostScript).value_or("");
+    }
+    run_script(script, rest(words, i), is_text ? "-c" : words[i]);
+    return Words{};
+  }
+
+  Words expanded(const Words& words, const Words& given) const {
+    const auto known = [this](std::string_view name) { return variable(name); };
+    Words out;
+    for (const std::string& word : words) {
+      if (word == "$@" || word == "$*") {
+        out.insert(out.end(), given.begin() + 1, given.end());
+      } else if (auto value = expanded_word(word, given, known)) {
+        if (!value->empty() || word.find('$') == std::string::npos)
+          out.push_back(*std::move(value));
+      } else if (assigned_name(word).empty()) {
+        out.push_back(word);
+      }
+    }
+    return out;
+  }
+
+  /// The first command of the script that comes to a Python. Conditions and loops are not
+  /// evaluated: what stands in them counts as if it were run.
+  void run_script(std::string_view script, const Words& given, const std::string& shown) {
+    std::size_t count = 0;
+    for (const source::Command& command : source::shell_commands(script)) {
+      if (++count > kMostCommands) break;
+      Words words = expanded(command.words, given);
+      while (!words.empty() &&
+             is_in(words.front(), {"if", "then", "else", "do", "while", "until", "!", "{", "time"}))
+        words.erase(words.begin());
+      if (words.empty() || changes_shell(words)) continue;
+      Resolver below(tree_, target_.environment, folder_, depth_ + 4);
+      auto found = below.resolve(words);
+      if (!found || found->python.empty()) continue;
+      found->files.insert(found->files.begin(), target_.files.begin(), target_.files.end());
+      found->notes.insert(found->notes.begin(), target_.notes.begin(), target_.notes.end());
+      target_ = std::move(*found);
+      return;
+    }
+    note(text("no command in {} was recognised that starts a Python", printable(shown)));
+  }
+
+  /// What a shell does by itself: variables, folders, environments.
+  bool changes_shell(const Words& words) {
+    const std::string& first = words.front();
+    if (std::all_of(words.begin(), words.end(),
+                    [](const std::string& word) { return !assigned_name(word).empty(); })) {
+      for (const std::string& word : words) assign(word);
+      return true;
+    }
+    const std::string second = words.size() > 1 ? words[1] : "";
+    if (is_in(first, {"export", "declare", "typeset", "local"})) {
+      for (std::size_t i = 1; i < words.size(); ++i)
+        if (!assigned_name(words[i]).empty()) assign(words[i]);
+    } else if (first == "unset") {
+      for (std::size_t i = 1; i < words.size(); ++i) target_.environment.erase(words[i]);
+    } else if (first == "cd") {
+      if (!second.empty()) folder_ = absolute(second);
+    } else if (first == "source" || first == ".") {
+      const std::string file = absolute(second);
+      if (file.ends_with("/bin/activate")) activate(file.substr(0, file.size() - 13), false);
+    } else if (is_in(first, {"conda", "mamba", "micromamba"}) && second == "activate") {
+      if (words.size() > 2 && !activate_conda(words[2]))
+        note(text("there is no Python at {}", printable(words[2])));
+    } else if (first == "module" || first == "ml" || first == "spack") {
+      note(text("{}: what it sets is not known", printable(first + " " + second)));
+    } else {
+      return is_in(first, {"set", "echo", "printf", "trap", "shift", "fi", "done", "esac", "}",
+                           "return", "exit", "wait", "eval", "[", "[[", "test", "true", ":"});
+    }
+    return true;
+  }
+
+  const Tree& tree_;
+  std::string folder_;
+  int depth_;
+  CommandTarget target_;
+};
+
+}  // namespace
+
+Result<CommandTarget> resolve_command(const Tree& tree, const Environment& environment,
+                                      const std::string& folder,
+                                      const std::vector<std::string>& words) {
+  return Resolver(tree, environment, folder).resolve(words);
+}
+
+}  // namespace berth::doctor

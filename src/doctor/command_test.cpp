@@ -1,0 +1,151 @@
+#include "doctor/command.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "doctor/command_words.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// A small machine with Pythons, tools and a project.
+struct Machine {
+  berth::system::TemporaryTree files;
+  Environment environment{{"PATH", "/usr/bin:/bin"}, {"HOME", "/home/ada"}, {"KEPT", "1"}};
+
+  Machine() {
+    for (const char* program :
+         {"env", "timeout", "nice", "uv", "poetry", "conda", "srun", "numactl", "mpirun"})
+      add(std::string("/usr/bin/") + program,
+          "\x7f"
+          "ELF");
+    for (const char* program : {"/usr/bin/python3", "/usr/bin/python", "/venv/bin/python",
+                                "/bin/bash", "/opt/conda/envs/train/bin/python", "/work/a.out",
+                                "/work/.venv/bin/python", "/outside/.venv/bin/python"})
+      add(program,
+          "\x7f"
+          "ELF");
+    add("/venv/bin/torchrun", "#!/venv/bin/python\nimport sys\n");
+    add("/usr/bin/tool", "#!/usr/bin/env -S python3 -u\n");
+    add("/opt/conda/envs/train/conda-meta/history", "");
+    add("/work/pyproject.toml", "[project]\nname = \"x\"\n");
+    add("/work/.venv/pyvenv.cfg", "home = /usr/bin\n");
+    add("/work/train.py", "import torch\n");
+    add("/work/job.sh",
+        "#!/bin/bash\nmodule load cuda/12\nexport CUDA_VISIBLE_DEVICES=1 NAME=x\n"
+        "source /venv/bin/activate\nif true; then\n  OMP_NUM_THREADS=4 python \"$1\" --lr 1\nfi\n");
+  }
+
+  void add(const std::string& path, const std::string& bytes) {
+    files.put(path.substr(1), bytes);
+    std::filesystem::permissions(files.path + path, std::filesystem::perms(0755));
+  }
+
+  berth::Result<CommandTarget> resolve(const Words& words, const std::string& folder = "/work") {
+    return resolve_command(Tree(files.path), environment, folder, words);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a Python is found, with the script that it reads") {
+  Machine machine;
+  const auto target = machine.resolve({"python3", "-u", "-W", "ignore", "train.py", "--lr", "1"});
+  REQUIRE(target);
+  CHECK(target->python == "/usr/bin/python3");
+  CHECK(target->files == Words{"/work/train.py"});
+  CHECK(machine.resolve({"python3", "-c", "train.py"})->files.empty());
+}
+
+TEST_CASE("what stands before a program is followed") {
+  Machine machine;
+  const auto target =
+      machine.resolve({"env", "-u", "KEPT", "CUDA_VISIBLE_DEVICES=2", "timeout", "-k", "5", "1h",
+                       "nice", "-n", "5", "/venv/bin/python", "train.py"});
+  REQUIRE(target);
+  CHECK(target->python == "/venv/bin/python");
+  CHECK(target->environment.at("CUDA_VISIBLE_DEVICES") == "2");
+  CHECK_FALSE(target->environment.contains("KEPT"));
+  CHECK(machine.resolve({"A=1", "python3", "train.py"})->environment.at("A") == "1");
+  CHECK(machine.resolve({"env", "-i", "/usr/bin/python3"})->environment.empty());
+  CHECK(machine.resolve({"srun", "-n", "4", "--gres=gpu:1", "python3", "train.py"})->python ==
+        "/usr/bin/python3");
+}
+
+TEST_CASE("a script's first line names its interpreter") {
+  Machine machine;
+  CHECK(machine.resolve({"tool"})->python == "/usr/bin/python3");
+  const auto target =
+      machine.resolve({"/venv/bin/torchrun", "--nproc-per-node", "2", "train.py", "--epochs", "3"});
+  REQUIRE(target);
+  CHECK(target->python == "/venv/bin/python");
+  CHECK(target->files == Words{"/work/train.py"});
+  CHECK(machine.resolve({"python3", "-m", "torch.distributed.run", "train.py"})->files ==
+        Words{"/work/train.py"});
+}
+
+TEST_CASE("tools that choose an environment are asked where it lies") {
+  Machine machine;
+  auto target = machine.resolve({"conda", "run", "-n", "train", "python", "train.py"});
+  REQUIRE(target);
+  CHECK(target->python == "/opt/conda/envs/train/bin/python");
+  CHECK(target->environment.at("CONDA_PREFIX") == "/opt/conda/envs/train");
+  CHECK(machine.resolve({"conda", "run", "-n", "none", "python"}).error().id == "E0809");
+  target = machine.resolve({"uv", "run", "--with", "rich", "train.py"});
+  REQUIRE(target);
+  CHECK(target->python == "/work/.venv/bin/python");
+  CHECK(target->files == Words{"/work/train.py"});
+  CHECK(target->notes.size() == 1);
+  CHECK(machine.resolve({"poetry", "run", "python"})->python == "/work/.venv/bin/python");
+}
+
+TEST_CASE("a shell script is read for the command that starts a Python") {
+  Machine machine;
+  const auto target = machine.resolve({"bash", "job.sh", "train.py"});
+  REQUIRE(target);
+  CHECK(target->python == "/venv/bin/python");
+  CHECK(target->environment.at("CUDA_VISIBLE_DEVICES") == "1");
+  CHECK(target->environment.at("OMP_NUM_THREADS") == "4");
+  CHECK(target->files == Words{"/work/job.sh", "/work/train.py"});
+  CHECK(target->notes.size() == 1);  // the module
+  CHECK(machine.resolve({"bash", "-c", "cd /; python3 -c 1"})->python == "/usr/bin/python3");
+  CHECK(machine.resolve({"bash", "-c", "echo hello"})->python.empty());
+}
+
+TEST_CASE("a program that is none of these runs by itself; one that is not there is an error") {
+  Machine machine;
+  CHECK(machine.resolve({"./a.out"})->program == "/work/a.out");
+  CHECK(machine.resolve({"./a.out"})->python.empty());
+  CHECK(machine.resolve({"nonsense"}).error().id == "E0510");
+  CHECK(machine.resolve({"train.py"}).error().hint == "berth doctor -- python train.py");
+  CHECK(machine.resolve({"env"}).error().id == "E0516");
+  CHECK(machine.resolve({}).error().id == "E0516");
+}
+
+TEST_CASE("wrappers around wrappers, and scripts that call themselves, come to an end") {
+  Machine machine;
+  Words deep(100, "nice");
+  deep.emplace_back("python3");
+  CHECK(machine.resolve(deep));
+  machine.add("/work/self", "#!/work/self\n");
+  CHECK(machine.resolve({"./self"}));
+  machine.add("/work/loop.sh", "bash loop.sh\n");
+  CHECK(machine.resolve({"bash", "loop.sh"}));
+}
+
+TEST_CASE("variables are filled in, and what nobody knows is left out") {
+  const auto known = [](std::string_view name) {
+    return name == "HOME" ? std::string("/home/ada") : std::string();
+  };
+  CHECK(expanded_word("$HOME/x", {}, known) == "/home/ada/x");
+  CHECK(expanded_word("${N:-3}$1", {"a.sh", "b"}, known) == "3b");
+  CHECK(expanded_word("$(pwd)", {}, known) == std::nullopt);
+  CHECK(expanded_word("${a", {}, known) == std::nullopt);
+  CHECK(assigned_name("A_1=x") == "A_1");
+  CHECK(assigned_name("1A=x").empty());
+  CHECK(assigned_name("--a=x").empty());
+}

@@ -1,0 +1,72 @@
+#include "doctor/command_words.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+
+namespace berth::doctor {
+namespace {
+
+bool is_name_letter(char c) {
+  return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/// Takes the name behind a dollar off `word`; `other` is what stands for an empty one. False: it is
+/// no plain name.
+bool take_name(std::string_view& word, std::string_view& name, std::string_view& other) {
+  if (!word.starts_with('{')) {
+    std::size_t end = 0;
+    while (end < word.size() && is_name_letter(word[end])) ++end;
+    name = word.substr(0, end);
+    word.remove_prefix(end);
+  } else {
+    const std::size_t end = word.find('}');
+    if (end == std::string_view::npos) return false;
+    name = word.substr(1, end - 1);
+    word.remove_prefix(end + 1);
+    if (const std::size_t colon = name.find(":-"); colon != std::string_view::npos) {
+      other = name.substr(colon + 2);
+      name = name.substr(0, colon);
+    }
+  }
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_name_letter);
+}
+
+}  // namespace
+
+std::string base_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+std::string_view assigned_name(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0 || (word[0] >= '0' && word[0] <= '9'))
+    return "";
+  const std::string_view name = word.substr(0, equals);
+  return std::all_of(name.begin(), name.end(), is_name_letter) ? name : "";
+}
+
+std::optional<std::string> expanded_word(
+    std::string_view word, const std::vector<std::string>& given,
+    const std::function<std::string(std::string_view)>& variable) {
+  std::string out;
+  while (!word.empty()) {
+    const std::size_t dollar = word.find('$');
+    out += word.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    word.remove_prefix(dollar + 1);
+    std::string_view name, other;
+    if (!take_name(word, name, other)) return std::nullopt;
+    std::string value;
+    if (const auto number = to_number(name)) {
+      if (*number >= 0 && static_cast<std::size_t>(*number) < given.size())
+        value = given[static_cast<std::size_t>(*number)];
+    } else {
+      value = variable(name);
+    }
+    out += value.empty() ? std::string(other) : value;
+  }
+  return out;
+}
+
+}  // namespace berth::doctor

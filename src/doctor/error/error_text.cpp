@@ -1,0 +1,143 @@
+#include "doctor/error/error_text.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::size_t kLongestLine = 160;
+constexpr std::size_t kNearBy = 300;
+
+bool is_blank(unsigned char c) {
+  return c <= ' ';
+}
+
+/// Behind the escape sequence that begins at `at` (colours, titles, moves of the cursor).
+std::size_t behind_escape(std::string_view text, std::size_t at) {
+  if (++at >= text.size()) return at;
+  const char kind = text[at++];
+  if (kind == '[') {
+    while (at < text.size() && (text[at] < '@' || text[at] > '~') && text[at] != '\n') ++at;
+    return std::min(at + 1, text.size());
+  }
+  if (kind != ']') return at;
+  while (at < text.size() && text[at] != '\a' && text[at] != '\x1b' && text[at] != '\n') ++at;
+  return at < text.size() && text[at] == '\a' ? at + 1 : at;
+}
+
+/// UTF-16, as some editors save and some shells write, becomes what is ASCII of it.
+std::string without_zeros(std::string_view bytes) {
+  std::string out(bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff") ? bytes.substr(2)
+                                                                                 : bytes);
+  std::erase(out, '\0');
+  return out;
+}
+
+/// Lower case, runs of blanks one blank, no escapes, no quote marks of mails; and which line stands
+/// where.
+struct Folded {
+  std::string text;
+  std::vector<std::size_t> lines;  // where in `text` each begins
+
+  [[nodiscard]] int line_at(std::size_t at) const {
+    return static_cast<int>(std::upper_bound(lines.begin(), lines.end(), at) - lines.begin());
+  }
+};
+
+Folded fold(std::string_view given) {
+  Folded folded;
+  folded.text.reserve(given.size());
+  folded.lines.push_back(0);
+  bool at_begin = true;
+  for (std::size_t at = 0; at < given.size();) {
+    const char c = given[at];
+    if (c == '\x1b') {
+      at = behind_escape(given, at);
+      continue;
+    }
+    ++at;
+    if (is_blank(static_cast<unsigned char>(c))) {
+      if (!folded.text.empty() && folded.text.back() != ' ') folded.text += ' ';
+      if (c == '\n') folded.lines.push_back(folded.text.size());
+      at_begin = at_begin || c == '\n';
+    } else if (!at_begin || (c != '>' && c != '|')) {
+      folded.text += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      at_begin = false;
+    }
+  }
+  return folded;
+}
+
+/// Where the parts stand, one behind the other; npos: nowhere.
+std::size_t find_parts(std::string_view text, std::string_view words) {
+  const auto parts = split(words, '*');
+  std::size_t from = 0;
+  // A first part that stands everywhere must not cost the square of the text.
+  for (int tries = 0; tries < 1000; ++tries) {
+    const std::size_t first = text.find(parts.front(), from);
+    if (first == std::string_view::npos) return first;
+    std::size_t end = first + parts.front().size();
+    bool all = true;
+    for (std::size_t i = 1; i < parts.size() && all; ++i) {
+      const std::size_t next = text.substr(end, kNearBy).find(parts[i]);
+      all = next != std::string_view::npos;
+      if (all) end += next + parts[i].size();
+    }
+    if (all) return first;
+    from = first + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::string shown(std::string_view line) {
+  std::string plain;
+  for (std::size_t at = 0; at < line.size();) {
+    if (line[at] == '\x1b') {
+      at = behind_escape(line, at);
+    } else {
+      if (line[at] != '\r') plain += line[at];
+      ++at;
+    }
+  }
+  std::string_view whole = trim(plain);
+  if (whole.size() <= kLongestLine) return printable(whole);
+  std::size_t end = kLongestLine;
+  while (end > 0 && (static_cast<unsigned char>(whole[end]) & 0xc0) == 0x80) --end;
+  return printable(whole.substr(0, end)) + "…";
+}
+
+}  // namespace
+
+std::vector<Recognised> read_error_text(std::string_view bytes) {
+  if (bytes.size() > kMostErrorText) bytes = bytes.substr(bytes.size() - kMostErrorText);
+  const std::string text = without_zeros(bytes);
+  const Folded folded = fold(text);
+  const auto lines = split(std::string_view(text), '\n');
+  std::vector<Recognised> found;
+  for (const Signature& row : signatures()) {
+    const std::size_t at = find_parts(folded.text, row.words);
+    if (at == std::string_view::npos) continue;
+    const int line = folded.line_at(at);
+    const auto known = std::find_if(found.begin(), found.end(),
+                                    [&](const Recognised& one) { return one.name == row.name; });
+    if (known != found.end() && known->line <= line) continue;
+    Recognised one{row.name, line, "", row.strength, {}, std::string(tr(row.means))};
+    if (static_cast<std::size_t>(line) <= lines.size())
+      one.text = shown(lines[static_cast<std::size_t>(line) - 1]);
+    for (const std::string_view id : split(std::string_view(row.rules), ' '))
+      if (!id.empty()) one.rules.emplace_back(id);
+    if (known != found.end())
+      *known = std::move(one);
+    else
+      found.push_back(std::move(one));
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Recognised& a, const Recognised& b) {
+    return std::pair(-a.strength, a.line) < std::pair(-b.strength, b.line);
+  });
+  return found;
+}
+
+}  // namespace berth::doctor

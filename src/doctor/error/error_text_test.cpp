@@ -1,0 +1,104 @@
+#include "doctor/error/error_text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/file.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+std::vector<std::string> names(std::string_view text) {
+  std::vector<std::string> all;
+  for (const Recognised& one : read_error_text(text)) all.push_back(one.name);
+  return all;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a message is known however a terminal, an editor or a mail has changed it") {
+  const Names expected{"driver-too-old"};
+  CHECK(names("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).") ==
+        expected);
+  CHECK(names("\x1b[31mThe NVIDIA\x1b[0m driver on\x1b]0;title\a your system\r\n is too old") ==
+        expected);
+  CHECK(names("> > The NVIDIA driver on your\n> > system is too old") == expected);
+  std::string wide = "\xff\xfe";
+  for (const char c : std::string_view("The NVIDIA driver on your system is too old\n"))
+    wide += {c, '\0'};
+  CHECK(names(wide) == expected);
+  CHECK(names("驱动\xff\xfe: the nvidia driver on your system is too old") == expected);
+}
+
+TEST_CASE("the line is that of the text, and fit to be shown") {
+  const auto found = read_error_text(
+      "Traceback (most recent call last):\r\n  File \"a.py\", line 3\r\n\x1b[1mAssertionError: "
+      "Torch not compiled with CUDA enabled\x1b[0m\x07\r\n");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].line == 3);
+  CHECK(found[0].text == "AssertionError: Torch not compiled with CUDA enabled\xef\xbf\xbd");
+  CHECK(std::find(found[0].rules.begin(), found[0].rules.end(), "FW01") != found[0].rules.end());
+}
+
+TEST_CASE("what names its cause stands before what has many, then by line") {
+  CHECK(names("CUDA unknown error\nno kernel image is available for execution on the device\n"
+              "Failed to initialize NVML: Driver/library version mismatch\n") ==
+        Names{"no-kernels", "driver-mismatch", "unknown-error"});
+}
+
+TEST_CASE("parts belong together only near by") {
+  CHECK(names("libcudart.so.12: cannot open shared object file") == Names{"missing-library"});
+  CHECK(names("libcudart.so.12 is fine" + std::string(400, '.') +
+              "libfoo.so: cannot open shared object file")
+            .empty());
+}
+
+TEST_CASE("look-alikes and text about something else are not known") {
+  CHECK(names("").empty());
+  CHECK(names("epoch 3 loss 0.12\nsaved checkpoint.pt\n").empty());
+  CHECK(names("RuntimeError: [enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't "
+              "allocate memory: you tried to allocate 8 bytes") == Names{"host-memory"});
+  CHECK(names("RuntimeError: MPS backend out of memory").empty());
+  CHECK(names("MemoryError: Unable to allocate 4 GiB for an array").empty());
+}
+
+TEST_CASE("messages of out of memory are known in each framework's words") {
+  for (const char* text :
+       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "Allocation on device 0 would exceed allowed memory. (out of memory)",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+        "allocate 8 bytes.",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[64,512]",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8 bytes"})
+    CHECK(names(text) == Names{"out-of-memory"});
+}
+
+TEST_CASE("hostile text costs little") {
+  CHECK(names(std::string(8 << 20, '\x1b')).empty());
+  CHECK(names(std::string("\x1b]") + std::string(1 << 20, 'x')).empty());
+  std::string many;
+  while (many.size() < (2 << 20)) many += "libcublas";
+  CHECK(names(many).empty());
+  // Of a long text the end counts.
+  CHECK(names(std::string(6 << 20, '\n') + "invalid device ordinal") == Names{"bad-ordinal"});
+}
+
+TEST_CASE("every row of the table is well formed") {
+  std::set<std::string> seen;
+  for (const Signature& row : signatures()) {
+    CAPTURE(row.words);
+    CHECK(seen.insert(row.words).second);
+    CHECK((row.strength == 1 || row.strength == 2));
+    for (const char c : std::string_view(row.words)) CHECK_FALSE((c >= 'A' && c <= 'Z'));
+    // Each is found in its own words.
+    std::string text = row.words;
+    std::replace(text.begin(), text.end(), '*', ' ');
+    const auto found = names(text);
+    CHECK(std::find(found.begin(), found.end(), row.name) != found.end());
+  }
+}

@@ -1,0 +1,270 @@
+// Messages of drivers, containers, libraries and frameworks, as people paste them. The words are
+// from public reports (data of the rules) and from the programs' own texts; what they mean is what
+// those reports found behind them, never more.
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/error/error_text.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr const char* kMismatch =
+    msgid("the driver's library and its kernel module in use are of different versions");
+constexpr const char* kNoModule = msgid("no kernel module of NVIDIA's answered");
+constexpr const char* kNoDevice = msgid("the driver is there, and shows this program no GPU");
+constexpr const char* kNotStarted = msgid("the driver runs, and could not start the GPU");
+constexpr const char* kOffTheBus = msgid("the GPU does not answer on its bus any more");
+constexpr const char* kXid = msgid("the driver reports a fault of the GPU; the number says which");
+constexpr const char* kNoWindow = msgid("firmware or hypervisor gave the GPU no room for memory");
+constexpr const char* kFabric = msgid("something that the GPU waits for has not started it yet");
+constexpr const char* kUnknown =
+    msgid("CUDA could not start and does not know why; the message has several causes");
+constexpr const char* kTooOld = msgid("the driver is older than the CUDA of the program needs");
+constexpr const char* kCompat = msgid(
+    "CUDA's compatibility library is taken on a GPU that does not allow it, or with a driver "
+    "that it does not fit");
+constexpr const char* kOrdinal = msgid("a GPU is asked for by a number that this program has not");
+constexpr const char* kBusy = msgid("the GPU takes no further process");
+constexpr const char* kMps = msgid("MPS is wanted, and its daemon is out of reach");
+constexpr const char* kEcc = msgid("the GPU's memory returned data that ECC could not correct");
+constexpr const char* kFilter =
+    msgid("NVML may not talk to the GPU; in a container the device filter lost it");
+constexpr const char* kPermission = msgid("this user or container may not open the GPU's nodes");
+constexpr const char* kWsl = msgid("inside WSL the driver of Windows did not answer");
+constexpr const char* kEngine = msgid("the container engine cannot pass a GPU on");
+constexpr const char* kImage = msgid("the image asks for a newer driver than the machine has");
+constexpr const char* kCdi = msgid(
+    "the engine's description of the devices (CDI) is missing or "
+    "out of date");
+constexpr const char* kPod = msgid("the container was not given its GPU by the cluster");
+constexpr const char* kNoCuda = msgid("the driver's library is not where this program looks");
+constexpr const char* kStub = msgid("a library for linking stands in the place of the driver's");
+constexpr const char* kSymbol =
+    msgid("two libraries of CUDA were loaded that are not of one version");
+constexpr const char* kCudnn = msgid("cuDNN is missing in part, or of two versions");
+constexpr const char* kMissing = msgid("a library of CUDA is not where this program looks");
+constexpr const char* kOldLibrary = msgid("a library of CUDA is older than the framework takes");
+constexpr const char* kAbi = msgid("an extension was built for another PyTorch");
+constexpr const char* kPair = msgid("torchvision or torchaudio belongs to another PyTorch");
+constexpr const char* kLibdevice = msgid("XLA does not find the toolkit's libdevice");
+constexpr const char* kLibc = msgid("the system's C or C++ library is older than a wheel needs");
+constexpr const char* kLinker = msgid("a compiler does not find the driver's library for linking");
+constexpr const char* kCpuTorch = msgid("this PyTorch was built without CUDA");
+constexpr const char* kNoKernels = msgid("the framework has no code for this GPU");
+constexpr const char* kTensorflow = msgid("TensorFlow does not find all of CUDA's libraries");
+constexpr const char* kJax = msgid("JAX has no CUDA plugin, or one that does not fit");
+constexpr const char* kBitsandbytes = msgid("bitsandbytes has no binary for this CUDA");
+constexpr const char* kOrt = msgid("ONNX Runtime could not load its CUDA provider");
+constexpr const char* kToolkit = msgid("the toolkit on this machine is not that of PyTorch");
+constexpr const char* kPtx = msgid("code was made by a newer CUDA than the driver compiles");
+constexpr const char* kCompiler = msgid("a compiler or a header that builds need is not there");
+constexpr const char* kMemory = msgid("the GPU's memory ran out");
+constexpr const char* kHostMemory = msgid("the machine's memory ran out, not the GPU's");
+constexpr const char* kShm = msgid("shared memory (/dev/shm) is too small or full");
+constexpr const char* kLimits = msgid("a limit for files, processes or threads was reached");
+constexpr const char* kNccl = msgid("the GPUs or processes could not talk to each other");
+constexpr const char* kInterface = msgid("a network interface that is named is not there");
+constexpr const char* kPinned = msgid("too little memory may be locked for the network card");
+constexpr const char* kIllegal =
+    msgid("a kernel failed: mostly a mistake in the program, and earlier than the line it names");
+constexpr const char* kFork = msgid("a process forked after it had used CUDA");
+constexpr const char* kSetDevice = msgid("a call that wants a GPU was given the CPU");
+constexpr const char* kKfd = msgid("ROCm may not open its nodes, or its module is not loaded");
+constexpr const char* kGfx = msgid("ROCm has no code for this GPU");
+constexpr const char* kXpu = msgid("PyTorch sees no Intel GPU, or was built without them");
+constexpr const char* kVisible = msgid("a program reads CUDA_VISIBLE_DEVICES as numbers");
+
+constexpr const char* kModuleRules = "DRV01 DRV02 DRV03 DRV04 DRV08 HW02 HW03 CTR18";
+constexpr const char* kNoDeviceRules =
+    "ENV01 ENV02 ENV03 ENV04 DRV19 DRV09 DRV12 CTR01 CTR02 CTR06 CTR17 HW08";
+constexpr const char* kMissingRules = "LIB04 FW08 FW11 FW15 LIB03 LIB06 LIB07 ENV08";
+constexpr const char* kOomRules = "RT02 RT01 ENV17";
+constexpr const char* kUnknownRules = "DRV13 DRV11 DRV14 DRV12 CTR02";
+
+// Rows that name their cause first: the order is that of reading, not of importance.
+constexpr auto kRows = std::to_array<Signature>({
+    {"driver-mismatch", "driver/library version mismatch", 2, "DRV05 DRV18", kMismatch},
+    {"driver-mismatch", "api mismatch: the client has", 2, "DRV05 DRV18", kMismatch},
+    {"no-kernel-module", "couldn't communicate with the nvidia driver", 2, kModuleRules, kNoModule},
+    {"no-kernel-module", "nvml: driver not loaded", 2, kModuleRules, kNoModule},
+    {"no-kernel-module", "nvml error: driver not loaded", 2,
+     "DRV01 DRV02 DRV03 DRV04 DRV08 HW02 HW03 CTR18 CTR17", kNoModule},
+    {"gpu-not-started", "no devices were found", 2, "DRV09 DRV06 DRV07 DRV08 HW04 HW08",
+     kNotStarted},
+    {"gpu-not-started", "rminitadapter failed", 2, "DRV09 HW04", kNotStarted},
+    {"gpu-not-started", "no nvidia gpu found", 2, "DRV08 DRV09 HW01", kNotStarted},
+    {"open-module", "does not include the required gpu system processor", 2, "DRV06", kNotStarted},
+    {"open-module", "requires use of the nvidia open kernel modules", 2, "DRV07", kNotStarted},
+    {"legacy-driver", "supported through the nvidia*legacy drivers", 2, "DRV08", kNotStarted},
+    {"no-window", "bar1 is 0m", 2, "HW04", kNoWindow},
+    {"no-window", "bar2 is 0m", 2, "HW04", kNoWindow},
+    {"no-window", "i/o region assigned to your nvidia device is invalid", 2, "HW04", kNoWindow},
+    {"off-the-bus", "gpu has fallen off the bus", 2, "HW08 DRV23 HW09", kOffTheBus},
+    {"off-the-bus", "gpu is lost", 2, "HW08 DRV23 HW09", kOffTheBus},
+    {"xid", "nvrm: xid", 2, "DRV23 HW08", kXid},
+    {"xid", "timeout waiting for rpc from gsp", 2, "DRV23 DRV09", kXid},
+    {"sxid", "sxid (pci", 2, "DRV24", kXid},
+    {"not-yet-initialized", "system not yet initialized", 2, "DRV15 DRV14 DRV27", kFabric},
+    {"not-yet-initialized", "cuda_error_system_not_ready", 2, "DRV15 DRV14 DRV27", kFabric},
+    {"unknown-error", "cuda unknown error", 1, kUnknownRules, kUnknown},
+    {"unknown-error", "error (999)", 1, kUnknownRules, kUnknown},
+    {"unknown-error", "cuda_error_unknown", 1, kUnknownRules, kUnknown},
+    {"unknown-error", "cudaerrorunknown", 1, kUnknownRules, kUnknown},
+    {"unknown-error", "cuda error: unknown error", 1, kUnknownRules, kUnknown},
+    {"launch-failure", "unspecified launch failure", 1, "DRV13 DRV23", kIllegal},
+    {"launch-failure", "an illegal memory access was encountered", 1, "DRV23", kIllegal},
+    {"launch-failure", "device-side assert triggered", 1, "", kIllegal},
+    {"compat-library", "forward compatibility was attempted on non supported hw", 2, "CTR14 FW02",
+     kCompat},
+    {"compat-library", "unsupported display driver / cuda driver combination", 2,
+     "FW02 DRV05 CTR13 CTR14 DRV17", kCompat},
+    {"driver-too-old", "nvidia driver on your system is too old", 2, "FW02 CTR14", kTooOld},
+    {"driver-too-old", "cuda driver version is insufficient for cuda runtime version", 2,
+     "FW02 CTR14 LIB02 DRV05", kTooOld},
+    {"driver-too-old", "cudaerrorinsufficientdriver", 2, "FW02 CTR14 LIB02 DRV05", kTooOld},
+    {"no-driver", "found no nvidia driver on your system", 2,
+     "DRV01 DRV02 DRV03 DRV04 DRV08 HW01 HW02 HW03 CTR01 CTR07 LIB01 LIB02 WSL01 WSL02", kNoModule},
+    {"no-device", "no cuda gpus are available", 1, kNoDeviceRules, kNoDevice},
+    {"no-device", "no cuda-capable device is detected", 1, kNoDeviceRules, kNoDevice},
+    {"no-device", "cuda_error_no_device", 1, kNoDeviceRules, kNoDevice},
+    {"no-device", "cudaerrornodevice", 1, kNoDeviceRules, kNoDevice},
+    {"bad-ordinal", "invalid device ordinal", 2, "ENV02 ENV04 ENV01", kOrdinal},
+    {"bad-ordinal", "cuda_error_invalid_device", 2, "ENV02 ENV04 ENV01", kOrdinal},
+    {"device-busy", "cuda-capable device(s) is/are busy or unavailable", 2, "DRV20 DRV23", kBusy},
+    {"device-busy", "cuda-capable devices are busy or unavailable", 2, "DRV20 DRV23", kBusy},
+    {"device-busy", "cudaerrordevicesunavailable", 2, "DRV20 DRV23", kBusy},
+    {"mps", "mps client failed to connect", 2, "DRV22", kMps},
+    {"mps", "cuda_error_mps_", 2, "DRV22", kMps},
+    {"ecc", "uncorrectable ecc error encountered", 2, "DRV26 DRV25 DRV23", kEcc},
+    {"ecc", "cuda_error_ecc_uncorrectable", 2, "DRV26 DRV25 DRV23", kEcc},
+    {"device-filter", "failed to initialize nvml: unknown error", 2, "CTR02 CTR03", kFilter},
+    {"no-permission", "failed to initialize nvml: insufficient permissions", 2,
+     "CTR12 DRV12 CTR11 CTR02", kPermission},
+    {"wsl-blocked", "gpu access blocked by the operating system", 2, "WSL01 WSL03 WSL02", kWsl},
+    {"engine", "could not select device driver*gpu", 2, "CTR04 CTR05", kEngine},
+    {"engine", "unknown or invalid runtime name: nvidia", 2, "CTR04 CTR05", kEngine},
+    {"engine", "devices.allow: operation not permitted", 2, "CTR18 CTR12", kEngine},
+    {"engine", "nvidia-container-cli:*error", 1, "CTR04 CTR18 CTR09 CTR08 LIB01", kEngine},
+    {"image-requirement", "requirement error: unsatisfied condition", 2, "CTR08", kImage},
+    {"cdi", "unresolvable cdi devices", 2, "CTR09 CTR10", kCdi},
+    {"cdi", "stat nvidia.com/gpu", 2, "CTR10 CTR09", kCdi},
+    {"pod", "incompatible strategy detected auto", 2, "CTR17 CTR04", kPod},
+    {"libcuda", "libcuda.so.1: cannot open shared object file", 2,
+     "LIB01 CTR01 CTR07 CTR20 WSL01 WSL02", kNoCuda},
+    {"libcuda", "libnvidia-ml.so.1: cannot open shared object file", 2,
+     "LIB01 CTR01 CTR07 CTR04 CTR20 WSL01", kNoCuda},
+    {"libcuda", "could not load dynamic library 'libcuda.so.1'", 2,
+     "LIB01 CTR01 CTR07 CTR20 WSL01 WSL02", kNoCuda},
+    {"libcuda", "libcuda.so.1 does not exist", 2, "LIB01 CTR01 CTR07 WSL01", kNoCuda},
+    {"stub", "cuda driver is a stub library", 2, "LIB02 ENV07", kStub},
+    {"stub", "cudaapierror: [34]", 2, "LIB02 ENV07", kStub},
+    {"stub", "cuda_error_stub_library", 2, "LIB02 ENV07", kStub},
+    {"mixed-libraries", "undefined symbol: __nvjitlink", 2, "LIB05 ENV08 LIB03 LIB08", kSymbol},
+    {"mixed-libraries", "undefined symbol: nccl", 2, "LIB03 LIB05 LIB09 ENV08 LIB08", kSymbol},
+    {"mixed-libraries", "undefined symbol: cublas", 2, "LIB03 LIB05 ENV08 LIB08", kSymbol},
+    {"cudnn", "cudnn_status_sublibrary_", 2, "LIB06", kCudnn},
+    {"cudnn", "could not load library libcudnn", 2, "LIB04 LIB06 ENV08", kCudnn},
+    {"cudnn", "unable to load any of {libcudnn", 2, "LIB04 LIB06 ENV08", kCudnn},
+    {"cudnn", "libcudnn.so*cannot open shared object file", 2, "LIB04 LIB06 FW15 ENV08", kCudnn},
+    {"cudnn", "cudnn_status_not_initialized", 1, "LIB06 RT01 RT02 FW02", kCudnn},
+    {"extension-abi", "undefined symbol: _zn3c10", 2, "FW06 FW05", kAbi},
+    {"extension-abi", "undefined symbol: _znk3c10", 2, "FW06 FW05", kAbi},
+    {"extension-abi", "undefined symbol: _zn2at", 2, "FW06 FW05", kAbi},
+    {"extension-abi", "undefined symbol: _zn5torch", 2, "FW06 FW05", kAbi},
+    {"torchvision", "torchvision::nms does not exist", 2, "FW05 FW18", kPair},
+    {"missing-library", "libcudart.so*cannot open shared object file", 2, kMissingRules, kMissing},
+    {"missing-library", "libcublas*cannot open shared object file", 2, kMissingRules, kMissing},
+    {"missing-library", "could not load library libcublas", 2, kMissingRules, kMissing},
+    {"missing-library", "libnvrtc.so*cannot open shared object file", 2, kMissingRules, kMissing},
+    {"missing-library", "libnvjitlink.so*cannot open shared object file", 2, kMissingRules,
+     kMissing},
+    {"missing-library", "libcusparse.so*cannot open shared object file", 2, kMissingRules,
+     kMissing},
+    {"missing-library", "libcusolver.so*cannot open shared object file", 2, kMissingRules,
+     kMissing},
+    {"missing-library", "libcufft.so*cannot open shared object file", 2, kMissingRules, kMissing},
+    {"missing-library", "libnccl.so*cannot open shared object file", 2, kMissingRules, kMissing},
+    {"missing-library", "cupy failed to load lib", 2, "FW11 LIB04", kMissing},
+    {"jax-libraries", "unable to load cusparse", 2, "FW10 LIB04 ENV08 LIB07", kMissing},
+    {"jax-libraries", "unable to load cudnn", 2, "FW10 LIB04 ENV08 LIB07", kMissing},
+    {"old-library", "loaded runtime cudnn library*but source was compiled with", 2, "LIB07 LIB06",
+     kOldLibrary},
+    {"old-library", "was built against*minimum supported", 2, "LIB07", kOldLibrary},
+    {"old-library", "found cu*version*minimum supported", 2, "LIB07", kOldLibrary},
+    {"libdevice", "libdevice not found", 2, "LIB10 ENV17", kLibdevice},
+    {"libdevice", "can't find libdevice", 2, "LIB10 ENV17", kLibdevice},
+    {"libc", "version `glibc_*' not found", 2, "LIB12", kLibc},
+    {"libc", "version `glibcxx_*' not found", 2, "LIB12", kLibc},
+    {"link-libcuda", "cannot find -lcuda", 2, "LIB11", kLinker},
+    {"link-libcuda", "libcuda.so cannot found", 2, "LIB11 LIB01 CTR20", kLinker},
+    {"cpu-pytorch", "torch not compiled with cuda enabled", 2, "FW01 FW13 FW14 FW07", kCpuTorch},
+    {"no-kernels", "no kernel image is available for execution", 2, "FW03 FW04 FW06", kNoKernels},
+    {"no-kernels", "not compatible with the current pytorch installation", 2, "FW03 FW04",
+     kNoKernels},
+    {"no-kernels", "cudaerrornokernelimagefordevice", 2, "FW03 FW04 FW06", kNoKernels},
+    {"no-kernels", "which is of cuda capability", 2, "FW04 FW03", kNoKernels},
+    {"tensorflow", "cannot dlopen some gpu libraries", 2, "FW08 LIB04", kTensorflow},
+    {"jax-plugin", "cuda-enabled jaxlib is not installed", 2, "FW10", kJax},
+    {"jax-plugin", "no gpu/tpu found, falling back to cpu", 1, "FW10", kJax},
+    {"bitsandbytes", "libbitsandbytes_cuda*.so", 2, "FW17 ENV18", kBitsandbytes},
+    {"bitsandbytes", "cuda setup failed despite gpu being available", 2, "FW17 ENV18 LIB04",
+     kBitsandbytes},
+    {"onnxruntime", "libonnxruntime_providers_cuda.so", 2, "FW15 LIB04", kOrt},
+    {"onnxruntime", "'cudaexecutionprovider' is not in available provider", 2, "FW15", kOrt},
+    {"other-toolkit", "the detected cuda version*mismatches the version", 2, "ENV11 ENV10",
+     kToolkit},
+    {"other-toolkit", "cuda_home environment variable is not set", 2, "ENV10 ENV11", kToolkit},
+    {"ptx", "ptx was compiled with an unsupported toolchain", 2, "FW16 FW02 FW03", kPtx},
+    {"ptx", "cuda_error_unsupported_ptx_version", 2, "FW16 FW02 FW03", kPtx},
+    {"compiler", "unsupported gnu version", 2, "FW19", kCompiler},
+    {"compiler", "python.h: no such file or directory", 2, "FW19", kCompiler},
+    {"compiler", "failed to find c compiler", 2, "FW19", kCompiler},
+    {"out-of-memory", "cuda out of memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "cuda_error_out_of_memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "cuda error: out of memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "cudaerrormemoryallocation", 2, kOomRules, kMemory},
+    {"out-of-memory", "hip out of memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "would exceed allowed memory. (out of memory)", 2, kOomRules, kMemory},
+    {"out-of-memory", "resource_exhausted: out of memory", 2, kOomRules, kMemory},
+    {"out-of-memory", "oom when allocating tensor", 2, kOomRules, kMemory},
+    {"out-of-memory", "outofmemoryerror: out of memory allocating", 2, kOomRules, kMemory},
+    {"host-memory", "defaultcpuallocator: can't allocate memory", 2, "", kHostMemory},
+    {"host-memory", "defaultcpuallocator: not enough memory", 2, "", kHostMemory},
+    {"host-memory", "dataloader worker*killed by signal: killed", 2, "", kHostMemory},
+    {"shared-memory", "dataloader worker*killed by signal: bus error", 2, "CTR15 RT06", kShm},
+    {"shared-memory", "insufficient shared memory (shm)", 2, "CTR15 RT06", kShm},
+    {"shared-memory", "posix_fallocate failed*no space left on device", 2, "CTR15 RT06", kShm},
+    {"shared-memory", "ncclshmopen", 2, "CTR15 RT06", kShm},
+    {"shared-memory", "error while creating shared memory segment", 2, "CTR15 RT06", kShm},
+    {"limits", "too many open files", 2, "RT07", kLimits},
+    {"limits", "can't start new thread", 2, "CPU03 RT07", kLimits},
+    {"limits", "pthread_create failed*resource temporarily unavailable", 2, "CPU03 RT07", kLimits},
+    {"limits", "libgomp: thread creation failed", 2, "CPU03 RT07", kLimits},
+    {"nccl", "nccl*unhandled system error", 1, "CTR15 RT06 CTR16 ENV13 ENV14 HW11 HW12", kNccl},
+    {"nccl", "nccl*unhandled cuda error", 1, "HW11 HW12 RT08 DRV23 FW02", kNccl},
+    {"nccl", "watchdog caught collective operation timeout", 1, "HW11 HW12 ENV13 RT11 AMD04",
+     kNccl},
+    {"interface", "unable to find address for", 2, "ENV13 RT11", kInterface},
+    {"interface", "no socket interface found", 2, "ENV13 RT11", kInterface},
+    {"pinned-memory", "ibv_reg_mr*cannot allocate memory", 2, "CTR16 RT07", kPinned},
+    {"fork", "cannot re-initialize cuda in forked subprocess", 2, "SRC34", kFork},
+    {"set-device-cpu", "expected a cuda device, but got: cpu", 2, "SRC02", kSetDevice},
+    {"kfd", "unable to open /dev/kfd", 2, "AMD01 CTR19", kKfd},
+    {"kfd", "rock module is not loaded", 2, "AMD01 CTR19 HW02", kKfd},
+    {"rocm-code", "tensilelibrary", 2, "AMD02 ENV12", kGfx},
+    {"rocm-code", "hip*invalid device function", 2, "AMD02 ENV12", kGfx},
+    {"rocm-code", "hiperrornobinaryforgpu", 2, "AMD02 ENV12", kGfx},
+    {"xpu", "torch not compiled with xpu enabled", 2, "XPU01", kXpu},
+    {"xpu", "no xpu devices are available", 2, "XPU02 XPU03 XPU01", kXpu},
+    {"visible-uuid", "invalid literal for int()*'gpu-", 2, "ENV03", kVisible},
+    {"visible-uuid", "invalid literal for int()*'mig-", 2, "ENV03 ENV04", kVisible},
+});
+
+}  // namespace
+
+std::span<const Signature> signatures() {
+  return kRows;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,170 @@
+#include "output/diagnosis_parts.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::KnownMessage;
+using model::Probed;
+
+constexpr std::size_t kMostMessages = 5;
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+bool is_in(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// What this machine has to say to a known message.
+std::string held_against(const KnownMessage& one, const model::Diagnosis& diagnosis) {
+  if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
+  if (one.rules.empty()) return "";
+  if (!one.not_checked.empty())
+    return text("whether it is so here was not checked ({})", joined(one.not_checked));
+  if (std::any_of(one.rules.begin(), one.rules.end(),
+                  [&](const std::string& rule) { return is_in(diagnosis.checked, rule); }))
+    return std::string(tr("nothing on this machine shows it"));
+  if (one.rules.front().starts_with("SRC"))
+    return std::string(tr("berth doctor FILE finds the line"));
+  return std::string(tr("it was not looked for here"));
+}
+
+std::string devices_of(const Probed& one) {
+  std::string all;
+  for (const Probed::Device& device : one.devices)
+    if (device.ran)
+      all += (all.empty() ? "GPU " : ", ") + std::to_string(device.index) +
+             (device.name.empty() ? "" : " (" + device.name + ")");
+  return all;
+}
+
+void add_probe(JsonWriter& json, const std::vector<Probed>& probe) {
+  json.open('[');
+  for (const Probed& one : probe) {
+    json.open('{');
+    json.field("framework", one.framework);
+    json.text_field("version", one.version);
+    json.field("state", one.state);
+    json.field("says", one.says);
+    json.text_field("message", one.message);
+    json.key("devices");
+    json.open('[');
+    for (const Probed::Device& device : one.devices) {
+      json.open('{');
+      json.field("index", device.index);
+      json.text_field("name", device.name);
+      json.field("ran", device.ran);
+      json.text_field("message", device.message);
+      json.close('}');
+    }
+    json.close(']');
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void add_error(JsonWriter& json, const std::vector<KnownMessage>& messages) {
+  json.open('[');
+  for (const KnownMessage& one : messages) {
+    json.open('{');
+    json.field("message", one.name);
+    json.field("line", one.line);
+    json.field("text", one.text);
+    json.field("means", one.means);
+    json.field("rules", one.rules);
+    json.field("shown_by", one.shown_by);
+    json.field("not_checked", one.not_checked);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void add_command(JsonWriter& json, const model::CommandSeen& command) {
+  json.open('{');
+  json.field("program", command.program);
+  json.text_field("python", command.python);
+  json.key("environment");
+  json.open('{');
+  for (const auto& [name, value] : command.environment) json.field(printable(name), value);
+  json.close('}');
+  json.field("files", command.files);
+  json.field("notes", command.notes);
+  json.close('}');
+}
+
+}  // namespace
+
+std::string command_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
+  if (!parts.command) return "";
+  const model::CommandSeen& command = *parts.command;
+  const std::string label = std::string(tr("it starts")) + "   ";
+  const int column = display_width(label);
+  std::string out =
+      folded(label, command.python.empty() ? command.program : command.python, column, terminal);
+  std::string set;
+  for (const auto& [name, value] : command.environment) {
+    if (name == "PATH") continue;
+    set += (set.empty() ? "" : "  ") + (value ? printable(name) + "=" + printable(*value)
+                                              : text("without {}", printable(name)));
+  }
+  if (!set.empty()) out += folded("", set, column, terminal);
+  if (!command.files.empty()) out += folded("", joined(command.files), column, terminal);
+  for (const std::string& note : command.notes) out += folded("", note, column, terminal);
+  return out;
+}
+
+std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
+  if (!parts.probe) return "";
+  const std::string label = std::string(tr("tried")) + "   ";
+  const int column = display_width(label);
+  if (parts.probe->empty())
+    return folded(label, std::string(tr("the target has no GPU framework that could be tried")),
+                  column, terminal);
+  std::string out;
+  for (const Probed& one : *parts.probe) {
+    std::string line =
+        one.framework + (one.version.empty() ? "" : " " + one.version) + ": " + one.says;
+    if (const std::string devices = devices_of(one); !devices.empty()) line += ": " + devices;
+    if (!one.message.empty()) line += "; " + one.message;
+    out += folded(out.empty() ? label : "", line, column, terminal);
+  }
+  return out;
+}
+
+std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosis& diagnosis,
+                       const Terminal& terminal) {
+  if (!parts.error) return "";
+  const std::string label = std::string(tr("the error")) + "   ";
+  const int column = display_width(label);
+  if (parts.error->empty())
+    return folded(label, std::string(tr("the doctor knows no message in the text")), column,
+                  terminal);
+  std::string out;
+  std::size_t count = 0;
+  for (const KnownMessage& one : *parts.error) {
+    if (++count > kMostMessages) break;
+    out +=
+        folded(out.empty() ? label : "", text("line {}: {}", one.line, one.text), column, terminal);
+    const std::string here = held_against(one, diagnosis);
+    out += folded("", text("it usually says: {}", one.means) + (here.empty() ? "" : "; " + here),
+                  column, terminal);
+  }
+  return out;
+}
+
+void add_parts(JsonWriter& json, const model::DiagnosisParts& parts) {
+  json.key("command");
+  parts.command ? add_command(json, *parts.command) : json.value(nullptr);
+  json.key("probe");
+  parts.probe ? add_probe(json, *parts.probe) : json.value(nullptr);
+  json.key("error");
+  parts.error ? add_error(json, *parts.error) : json.value(nullptr);
+}
+
+}  // namespace berth::output

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""`berth doctor` with --deep, --error and a command, as a user calls it: frameworks that work, fail, crash, hang or leave
+children behind are played by modules in a folder; the GPUs are simulated.
+
+usage: asked_test.py BERTH"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+FAKE = '''
+import os, signal, subprocess, sys, time
+__version__ = "9.9"
+how = os.environ.get("FAKE_" + __name__.upper(), "ok")
+if how == "import":
+    raise ImportError("libcudart.so.12: cannot open shared object file: No such file or directory")
+
+
+class version:
+    cuda = None if how == "cpu" else "12.4"
+
+
+class Number:
+    def __init__(self, value):
+        self.value = value
+
+    def __add__(self, other):
+        return Number(self.value + other)
+
+    def get(self):
+        return [self.value]
+
+    def item(self):
+        return self.value
+
+
+def ones(count, device=None):
+    if how == "fail" and str(device).endswith(":1"):
+        raise RuntimeError("CUDA error: no kernel image is available for execution on the device\\nmore")
+    if how == "crash":
+        sys.stderr.write("Fatal: it breaks here\\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "hang":
+        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(one, signal.SIG_IGN)
+        time.sleep(1000)
+    if how == "noise":
+        for _ in range(100000):
+            print("x" * 100)
+        os.write(2, b"\\x1b]0;title\\x07\\xff\\x00")
+    if how == "children":
+        for _ in range(20):
+            subprocess.Popen(["setsid", "sh", "-c", "(sleep 4711 &) ; exec sleep 4711"])
+        time.sleep(0.3)
+    return Number(1.0)
+
+
+class Api:
+    def device_count(self):
+        return 0 if how == "none" else 2
+
+    getDeviceCount = device_count
+
+    def init(self):
+        if how == "none":
+            raise RuntimeError("No CUDA GPUs are available")
+
+    def get_device_name(self, index):
+        return "Fake \\x1b[31mGPU %d" % index
+
+    def getDeviceProperties(self, index):
+        return {"name": b"Fake \\xff"}
+
+    class Device:
+        def __init__(self, index):
+            self.index = index
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+
+cuda = Api()
+cuda.runtime = cuda
+'''
+
+
+def run(*words, code=(0, 1), wait=60, text=None, **variables):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=wait, input=text,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", **variables})
+    assert done.returncode in code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def make_venv(folder, *modules):
+    site = folder / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
+    site.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin/python").symlink_to(sys.executable)
+    (folder / "pyvenv.cfg").write_text(f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n"
+                                       "version = %d.%d.0\n" % sys.version_info[:2])
+    for module in modules:
+        (site / module).mkdir()
+        (site / module / "__init__.py").write_text(FAKE)
+    return folder
+
+
+def deep(berth, venv, *words, **variables):
+    begin = time.monotonic()
+    done = run(berth, "sim", "--machine", "lab-4x3090", "--", berth, "doctor", "--json", "--deep", "--venv", str(venv),
+               *words, **variables)
+    document = json.loads(done.stdout)
+    document["took"] = time.monotonic() - begin
+    return document
+
+
+def left_behind():
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if b"sleep\x004711" in (folder / "cmdline").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            pass
+    return found
+
+
+def probes(berth, folder):
+    venv = make_venv(folder / "venv", "torch", "cupy")
+    document = deep(berth, venv)
+    assert [(one["framework"], one["state"]) for one in document["probe"]] == [("torch", "ran"), ("cupy", "ran")], document
+    assert document["probe"][0]["devices"][1]["index"] == 1
+    assert "\x1b" not in json.dumps(document, ensure_ascii=False)
+    assert "PRB01" in document["checked"] and not [f for f in document["findings"] if f["id"] == "PRB01"]
+
+    document = deep(berth, venv, FAKE_TORCH="fail")
+    found = [one for one in document["findings"] if one["id"] == "PRB01"]
+    assert [one["title"] for one in found] == ["torch 9.9 cannot run a kernel on its GPU 1"], document
+    assert "no kernel image" in " ".join(found[0]["evidence"]) and "has no code for this GPU" in " ".join(found[0]["evidence"])
+    assert [one["ran"] for one in document["probe"][0]["devices"]] == [True, False]
+
+    for how, state, words in (("crash", "crashed", "Segmentation fault); Fatal: it breaks here"), ("import", "not_imported", "libcudart"),
+                              ("none", "failed", "No CUDA GPUs are available"), ("cpu", "cpu_build", "")):
+        one = deep(berth, venv, FAKE_TORCH=how)["probe"][0]
+        assert one["state"] == state and words in (one["message"] or ""), (how, one)
+    for how in ("noise", "children"):
+        assert deep(berth, venv, FAKE_TORCH=how)["probe"][0]["state"] == "ran"
+    assert not left_behind()
+
+    # One that hangs holds up the others for a while only; alone it is ended after 15 s.
+    document = deep(berth, venv, FAKE_TORCH="hang")
+    assert [one["state"] for one in document["probe"]] == ["no_answer", "ran"] and document["took"] < 16, document
+    document = deep(berth, venv, FAKE_TORCH="hang", FAKE_CUPY="hang")
+    assert document["took"] < 18 and {one["state"] for one in document["probe"]} == {"no_answer"}, document
+    assert "hangs" in [one for one in document["findings"] if one["id"] == "PRB01"][0]["title"]
+
+    # What lies in the current folder is not the target's.
+    (folder / "here").mkdir()
+    (folder / "here/cupy.py").write_text("raise SystemExit('wrong')\n")
+    done = subprocess.run([berth, "doctor", "--deep", "--json", "--venv", str(venv)], cwd=folder / "here", timeout=60,
+                          capture_output=True, text=True)
+    assert [one["state"] for one in json.loads(done.stdout)["probe"]] == ["ran", "ran"], done.stdout
+
+    # Without --deep nothing is run, and nothing is said of it.
+    document = json.loads(run(berth, "doctor", "--json", "--venv", str(venv), FAKE_TORCH="crash").stdout)
+    assert document["probe"] is None
+    assert "PRB01" not in json.dumps(document)
+
+    # A bundle holds the answers.
+    bundle = folder / "bundle"
+    run(berth, "doctor", "--deep", "--venv", str(venv), "--record", str(bundle), FAKE_TORCH="fail")
+    again = json.loads(run(berth, "doctor", "--json", "--from", str(bundle)).stdout)
+    assert again["probe"][0]["state"] == "failed", again["probe"]
+
+
+def debian_torch(berth):
+    if not pathlib.Path("/usr/lib/python3/dist-packages/torch/version.py").exists():
+        print("not looked at: Debian's PyTorch is not installed")
+        return
+    done = run(berth, "doctor", "--deep", "--python", "/usr/bin/python3")
+    assert "torch" in done.stdout and "built for the CPU: nothing to probe" in done.stdout, done.stdout
+
+
+def stuck_driver(berth):
+    begin = time.monotonic()
+    run(berth, "sim", "--machine", "lab-4x3090", "--fault", "hung:0", "--", berth, "doctor", "--json")
+    took = time.monotonic() - begin
+    print(f"a GPU whose driver hangs: {took:.1f} s")
+    assert took < 10, took  # the goal is 3, on a machine that does nothing else
+
+
+def errors(berth, folder):
+    text = "Traceback:\n\x1b[1mFailed to initialize NVML: Driver/library version mismatch\x1b[0m\r\n"
+    sick = json.loads(run(berth, "sim", "--machine", "lab-4x3090", "--fault", "mismatch", "--", berth, "doctor", "--json",
+                          "--error", "-", text=text).stdout)
+    assert sick["error"][0]["message"] == "driver-mismatch" and sick["error"][0]["line"] == 2, sick["error"]
+    assert sick["error"][0]["shown_by"] == ["DRV05"] and sick["findings"][0]["id"] == "DRV05", sick
+    (folder / "log").write_text("Loaded runtime CuDNN library: 9.1.0 but source was compiled with: 9.3.0\n")
+    before = json.loads(run(berth, "doctor", "--json", "--static").stdout)
+    after = json.loads(run(berth, "doctor", "--json", "--static", "--error", str(folder / "log")).stdout)
+    assert {one["id"] for one in after["findings"]} == {one["id"] for one in before["findings"]}, "the text made a finding"
+    assert before["error"] is None and after["error"][0]["message"] == "old-library"
+    shown = run(berth, "doctor", "--static", "--error", str(folder / "log")).stdout
+    assert "the error   line 1" in shown and "it usually says: " in shown, shown
+    assert "knows no message" in run(berth, "doctor", "--static", "--error", "-", text="all is well\n").stdout
+    assert "错误文本" in run(berth, "doctor", "--lang", "zh", "--static", "--error", "-", text="x").stdout
+    os.mkfifo(folder / "nobody-writes")
+    for path in (str(folder / "missing"), str(folder), "/dev/zero"):
+        assert "(E0820)" in run(berth, "doctor", "--error", path, code=(2,)).stderr
+    run(berth, "doctor", "--static", "--error", str(folder / "nobody-writes"))
+    with open(folder / "large", "wb") as file:
+        file.truncate(3 << 30)
+        file.seek(0, 2)
+        file.write(b"\ninvalid device ordinal\n")
+    begin = time.monotonic()
+    large = json.loads(run(berth, "doctor", "--json", "--static", "--error", str(folder / "large")).stdout)
+    assert large["error"][0]["message"] == "bad-ordinal" and time.monotonic() - begin < 10
+    (folder / "fork.py").write_text("import torch\n")
+    file = json.loads(run(berth, "doctor", "--json", "--error", "-", str(folder / "fork.py"),
+                          text="RuntimeError: Cannot re-initialize CUDA in forked subprocess.").stdout)
+    assert file["error"][0]["rules"] == ["SRC34"], file
+
+
+def commands(berth, folder):
+    venv = make_venv(folder / "other", "cupy")
+    (folder / "train.py").write_text("import torch\ntorch.cuda.set_device('cpu')\n")
+    (folder / "job.sh").write_text(f"#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=-1\nsource {venv}/bin/activate\npython $1\n")
+    document = json.loads(run(berth, "doctor", "--json", "--", "env", "A=1", "bash", str(folder / "job.sh"),
+                              str(folder / "train.py"), code=(1,)).stdout)
+    seen = document["command"]
+    assert seen["python"] == f"{venv}/bin/python" and seen["environment"]["CUDA_VISIBLE_DEVICES"] == "-1", seen
+    assert seen["files"] == [str(folder / "job.sh"), str(folder / "train.py")], seen
+    assert "SRC02" in [one["id"] for one in document["findings"]], document["findings"]
+    hidden = json.loads(run(berth, "sim", "--machine", "lab-4x3090", "--", berth, "doctor", "--json", "--", "env",
+                            "CUDA_VISIBLE_DEVICES=-1", str(venv / "bin/python"), "-c", "1", code=(1,)).stdout)
+    assert "ENV01" in [one["id"] for one in hidden["findings"]], hidden["findings"]
+    shown = run(berth, "doctor", "--", str(venv / "bin/python"), str(folder / "train.py"), code=(1,)).stdout
+    assert "it starts   " in shown and "set_device('cpu')" in shown, shown
+    assert "(E0510)" in run(berth, "doctor", "--", "no-such-command", code=(1, 127)).stderr
+    assert "(E0516)" in run(berth, "doctor", "--", code=(2,)).stderr
+    for words in (["a.py", "--", "ls"], ["--from", ".", "--", "ls"], ["--deep", "--static"]):
+        assert "(E0821)" in run(berth, "doctor", *words, code=(2,)).stderr, words
+
+    # A program whose library is not there. The file is this Python with another name in its list.
+    broken = folder / "broken"
+    bytes_ = pathlib.Path("/bin/ls").read_bytes() if pathlib.Path("/bin/ls").exists() else b""
+    if b"libc.so.6\0" in bytes_:
+        broken.write_bytes(bytes_.replace(b"libc.so.6\0", b"libq.so.6\0", 1))
+        broken.chmod(0o755)
+        found = json.loads(run(berth, "doctor", "--json", "--", str(broken), code=(1,)).stdout)["findings"]
+        assert found[0]["id"] == "CMD01" and "libq.so.6" in found[0]["title"], found
+
+
+def files(berth, folder):
+    """The target's own interpreter parses."""
+    (folder / "new.py").write_text("import torch\ntorch.cuda.set_device('cpu')\n")
+    (folder / "strange").mkdir()
+    (folder / "strange/bin").mkdir()
+    (folder / "strange/lib").mkdir()
+    program = folder / "strange/bin/python"
+    program.write_text("#!/bin/sh\necho '{\"problem\": \"syntax\", \"line\": 2}'\n")
+    program.chmod(0o755)
+    for words in (["--venv", str(folder / "strange")], ["--python", str(program)]):
+        document = json.loads(run(berth, "doctor", "--json", *words, str(folder / "new.py")).stdout)
+        assert str(program) in document["not_checked"][0]["why"], document
+    document = json.loads(run(berth, "doctor", "--json", str(folder / "new.py"), VIRTUAL_ENV=str(folder / "strange")).stdout)
+    assert document["not_checked"], document
+    # One that cannot: python3 does it instead.
+    program.write_text("#!/bin/sh\nexit 3\n")
+    document = json.loads(run(berth, "doctor", "--json", "--python", str(program), str(folder / "new.py"), code=(1,)).stdout)
+    assert [one["id"] for one in document["findings"]] == ["SRC02"], document
+    assert "(E0809)" in run(berth, "doctor", "--python", "/nowhere/python", str(folder / "new.py"), code=(1, 2)).stderr
+
+
+def main():
+    berth = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(os.path.realpath(folder))
+        probes(berth, folder)
+        debian_torch(berth)
+        stuck_driver(berth)
+        errors(berth, folder)
+        commands(berth, folder)
+        files(berth, folder)
+
+
+main()
