@@ -1,0 +1,247 @@
+#include "policy/queue.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/result.hpp"
+
+namespace berth::policy {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What a job that has just started is expected to use at least.
+constexpr milliseconds kShortest = std::chrono::minutes(15);
+/// Kinds of jobs that are looked at before the rest waits for the next event.
+constexpr int kMostLooks = 1000;
+constexpr std::size_t kMostBefore = 100;
+
+/// How long a running job is expected to go on: as long again as it has run, and not past its
+/// limit.
+milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_least) {
+  const milliseconds has_run = std::max(now - job.started, milliseconds(0));
+  return job.time_limit ? std::max(*job.time_limit - has_run, milliseconds(0))
+                        : std::max(has_run, at_least);
+}
+
+}  // namespace
+
+/// The first job of every line, in the order of service.
+class Queue::Walk {
+ public:
+  Walk(const Queue& queue, Instant now) : queue_(queue), now_(now) {
+    // What runs counts beyond what it has used so far: else who starts eight jobs at once would
+    // stand, for the next moments, as well as who starts one.
+    std::map<int, double> coming;
+    for (const auto& [id, job] : queue.running_)
+      coming[job.user] +=
+          std::chrono::duration<double>(expected_rest(job, now, kShortest)).count() *
+          weight(queue.pool_, job.demand, job.devices);
+    for (const auto& [number, user] : queue.users_) {
+      if (user.heads.empty()) continue;
+      const double standing =
+          queue.shares_.ahead(number, now) + coming[number] / queue.shares_.weight(number);
+      steps_.push_back({standing, user.heads.begin(), user.heads.end()});
+    }
+  }
+
+  /// nullptr at the end.
+  const WaitingJob* next() {
+    Step* best = nullptr;
+    for (Step& step : steps_)
+      if (step.at != step.end && (best == nullptr || key(step) < key(*best))) best = &step;
+    if (best == nullptr) return nullptr;
+    const JobId job = best->at->first.job;
+    ++best->at;
+    return &queue_.waiting_.at(job);
+  }
+
+ private:
+  struct Step {
+    double standing = 0;
+    std::set<std::pair<Place, const Kind*>>::const_iterator at, end;
+  };
+  [[nodiscard]] std::tuple<int, double, JobId> key(const Step& step) const {
+    const JobId job = step.at->first.job;
+    return {-queue_.tier_now(queue_.waiting_.at(job), now_), step.standing, job};
+  }
+
+  const Queue& queue_;
+  Instant now_;
+  std::vector<Step> steps_;
+};
+
+Queue::Queue(Pool machine, QueueRules rules)
+    : rules_(rules), shares_(rules.half_life), machine_(std::move(machine)), pool_(machine_) {}
+
+void Queue::set_machine(const Pool& machine) {
+  BERTH_CHECK(machine.devices.size() == machine_.devices.size());
+  pool_ = machine_ = machine;
+  for (const auto& [id, job] : running_) take(pool_, job.demand, job.devices);
+}
+
+void Queue::set_user(int number, const UserRules& rules) {
+  shares_.set_weight(number, rules.weight);
+  users_[number].rules = rules;
+}
+
+int Queue::tier_now(const WaitingJob& job, Instant now) const {
+  return job.tier < 0 && now - job.queued >= rules_.aging ? 0 : job.tier;
+}
+
+bool Queue::at_limit(const User& user, const Demand& demand) const {
+  if (user.rules.most_jobs && user.jobs >= *user.rules.most_jobs) return true;
+  return user.rules.most_devices && user.devices + demand.devices > *user.rules.most_devices;
+}
+
+// The line.
+
+void Queue::add(const WaitingJob& job) {
+  const auto [entry, is_new] = waiting_.emplace(job.id, job);
+  BERTH_CHECK(is_new);
+  User& owner = users_[job.user];
+  if (owner.lines.empty()) shares_.wait(job.user, job.queued);
+  const auto line = owner.lines.try_emplace({job.demand, job.time_limit}).first;
+  const Place place{-job.tier, -job.priority, job.id};
+  if (!line->second.empty()) owner.heads.erase({*line->second.begin(), &line->first});
+  line->second.insert(place);
+  owner.heads.insert({*line->second.begin(), &line->first});
+}
+
+bool Queue::remove(JobId id, Instant now) {
+  const auto entry = waiting_.find(id);
+  if (entry == waiting_.end()) return false;
+  const WaitingJob& job = entry->second;
+  User& owner = users_[job.user];
+  const auto line = owner.lines.find({job.demand, job.time_limit});
+  owner.heads.erase({*line->second.begin(), &line->first});
+  line->second.erase({-job.tier, -job.priority, id});
+  if (line->second.empty())
+    owner.lines.erase(line);
+  else
+    owner.heads.insert({*line->second.begin(), &line->first});
+  if (owner.lines.empty()) shares_.stop_waiting(job.user, now);
+  waiting_.erase(entry);
+  return true;
+}
+
+void Queue::begin(const RunningJob& job) {
+  const auto [entry, is_new] = running_.emplace(job.id, job);
+  BERTH_CHECK(is_new);
+  take(pool_, job.demand, job.devices);
+  User& owner = users_[job.user];
+  ++owner.jobs;
+  owner.devices += static_cast<int>(job.devices.size());
+  shares_.use(job.user, weight(pool_, job.demand, job.devices), job.started);
+}
+
+void Queue::started(JobId id, const std::vector<int>& devices, Instant now) {
+  const auto entry = waiting_.find(id);
+  BERTH_CHECK(entry != waiting_.end());
+  const WaitingJob job = entry->second;
+  remove(id, now);
+  begin({job.id, job.user, job.demand, devices, job.time_limit, now});
+}
+
+void Queue::adopt(const RunningJob& job) {
+  begin(job);
+}
+
+void Queue::ended(JobId id, Instant now) {
+  const auto entry = running_.find(id);
+  BERTH_CHECK(entry != running_.end());
+  const RunningJob& job = entry->second;
+  give_back(pool_, job.demand, job.devices);
+  User& owner = users_[job.user];
+  --owner.jobs;
+  owner.devices -= static_cast<int>(job.devices.size());
+  shares_.use(job.user, -weight(pool_, job.demand, job.devices), now);
+  running_.erase(entry);
+}
+
+// Who is next.
+
+std::vector<Queue::Release> Queue::releases(Instant now) const {
+  std::vector<Release> out;
+  for (const auto& [id, job] : running_)
+    out.push_back(
+        {now + expected_rest(job, now, std::chrono::minutes(1)), id, job.time_limit.has_value()});
+  std::sort(out.begin(), out.end(), [](const Release& a, const Release& b) {
+    return std::tie(a.at, a.job) < std::tie(b.at, b.job);
+  });
+  return out;
+}
+
+std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant now) const {
+  Reservation out{now, pool_};
+  auto devices = fit(out.beside, demand);
+  for (const Release& release : releases(now)) {
+    if (devices) break;
+    const RunningJob& job = running_.at(release.job);
+    give_back(out.beside, job.demand, job.devices);
+    out.from = release.at;
+    devices = fit(out.beside, demand);
+  }
+  if (!devices) return std::nullopt;
+  take(out.beside, demand, *devices);
+  return out;
+}
+
+Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first,
+                        Instant now) const {
+  if (at_limit(users_.at(job.user), job.demand)) return {Obstruction::kUserLimit, {}};
+  const bool gone_by_then = first && job.time_limit && now + *job.time_limit <= first->from;
+  auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), job.demand);
+  if (devices) return {Obstruction::kNothing, *std::move(devices)};
+  if (first && fit(pool_, job.demand)) return {Obstruction::kReserved, {}};
+  if (!could_ever_fit(machine_, job.demand)) return {Obstruction::kNever, {}};
+  if (!first) first = reserve(job.demand, now);
+  return {Obstruction::kBusy, {}};
+}
+
+std::optional<Start> Queue::next(Instant now) const {
+  Walk walk(*this, now);
+  std::optional<Reservation> first;
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    const WaitingJob* job = walk.next();
+    if (job == nullptr) break;
+    Look found = look(*job, first, now);
+    if (found.obstruction == Obstruction::kNothing) return Start{job->id, std::move(found.devices)};
+  }
+  return std::nullopt;
+}
+
+Queue::Outlook Queue::outlook(JobId id, Instant now) const {
+  const WaitingJob& wanted = waiting_.at(id);
+  const Kind kind{wanted.demand, wanted.time_limit};
+  Outlook out;
+  Walk walk(*this, now);
+  std::optional<Reservation> first;
+  while (const WaitingJob* job = walk.next()) {
+    out.obstruction = look(*job, first, now).obstruction;
+    if (job->user == wanted.user && Kind{job->demand, job->time_limit} == kind) break;
+    if (out.before.size() < kMostBefore) out.before.push_back(job->id);
+  }
+  for (const Place& place : users_.at(wanted.user).lines.at(kind)) {
+    if (place.job == id || out.before.size() >= kMostBefore) break;
+    out.before.push_back(place.job);
+  }
+  return out;
+}
+
+std::optional<Instant> Queue::fits_at(const Demand& demand, Instant now) const {
+  const auto reservation = reserve(demand, now);
+  return reservation ? std::optional(reservation->from) : std::nullopt;
+}
+
+const WaitingJob* Queue::waiting(JobId job) const {
+  const auto found = waiting_.find(job);
+  return found == waiting_.end() ? nullptr : &found->second;
+}
+
+const RunningJob* Queue::running(JobId job) const {
+  const auto found = running_.find(job);
+  return found == running_.end() ? nullptr : &found->second;
+}
+
+}  // namespace berth::policy

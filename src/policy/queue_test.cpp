@@ -1,0 +1,285 @@
+#include "policy/queue.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace berth::policy;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+Pool gpus(int count, std::uint64_t memory_bytes = 24 * kGiB, int cpus = 16) {
+  Pool pool;
+  pool.cpus = cpus;
+  pool.devices.assign(static_cast<std::size_t>(count), Slot{.memory_bytes = memory_bytes});
+  return pool;
+}
+
+WaitingJob job(JobId id, int user, int devices, milliseconds limit = {}) {
+  WaitingJob out{.id = id, .user = user, .demand = {.devices = devices}};
+  if (limit.count() > 0) out.time_limit = limit;
+  return out;
+}
+
+/// Starts all that can start; their ids in the order of starting.
+std::vector<JobId> start_all(Queue& queue, Instant now) {
+  std::vector<JobId> out;
+  while (const auto start = queue.next(now)) {
+    queue.started(start->job, start->devices, now);
+    out.push_back(start->job);
+  }
+  return out;
+}
+
+using Ids = std::vector<JobId>;
+
+}  // namespace
+
+TEST_CASE("Jobs of one user start as they came, the higher priority first") {
+  Queue queue(gpus(1));
+  queue.add(job(1, 0, 1));
+  queue.add(job(2, 0, 1));
+  WaitingJob urgent = job(3, 0, 1);
+  urgent.priority = 5;
+  queue.add(urgent);
+  CHECK(start_all(queue, seconds(0)) == Ids{3});
+  queue.ended(3, seconds(10));
+  CHECK(start_all(queue, seconds(10)) == Ids{1});
+}
+
+TEST_CASE("Another user's priority does not put a job before mine") {
+  Queue queue(gpus(1));
+  queue.add(job(1, 0, 1));
+  WaitingJob urgent = job(2, 1, 1);
+  urgent.priority = 100;
+  queue.add(urgent);
+  CHECK(start_all(queue, seconds(0)) == Ids{1});
+}
+
+TEST_CASE("Who floods the queue shares it with who comes later") {
+  Queue queue(gpus(2));
+  for (JobId id = 1; id <= 50; ++id) queue.add(job(id, 0, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{1, 2});
+  WaitingJob late = job(100, 1, 1);
+  late.queued = minutes(1);
+  queue.add(late);
+  queue.ended(1, minutes(2));
+  CHECK(start_all(queue, minutes(2)) == Ids{100});
+}
+
+TEST_CASE("Weights decide who has more while all wait") {
+  Queue queue(gpus(4));
+  queue.set_user(0, {.weight = 3});
+  for (JobId id = 1; id <= 800; ++id) queue.add(job(id, static_cast<int>(id % 2), 1));
+  int of_the_heavy = 0;
+  Ids running = start_all(queue, seconds(0));
+  for (int round = 1; round <= 80; ++round) {
+    const Instant now = minutes(10 * round);
+    for (const JobId id : running) queue.ended(id, now);
+    running = start_all(queue, now);
+    for (const JobId id : running) of_the_heavy += id % 2 == 0 ? 1 : 0;
+  }
+  CHECK(of_the_heavy >= 230);  // of 320, three quarters are 240
+  CHECK(of_the_heavy <= 250);
+}
+
+TEST_CASE("What nobody else wanted is not held against anyone") {
+  Queue queue(gpus(1));
+  queue.add(job(1, 0, 1));
+  REQUIRE(start_all(queue, seconds(0)) == Ids{1});
+  queue.ended(1, hours(10));  // alone on the machine, all that time
+  for (JobId id = 2; id <= 9; ++id) {
+    WaitingJob next = job(id, id % 2 == 0 ? 0 : 1, 1);
+    next.queued = hours(10);
+    queue.add(next);
+  }
+  Ids order;
+  for (int i = 0; i < 8; ++i) {
+    const Instant now = hours(10) + minutes(i);
+    const Ids started = start_all(queue, now);
+    REQUIRE(started.size() == 1);
+    order.push_back(started[0]);
+    queue.ended(started[0], now + minutes(1));
+  }
+  // By turns, not the newcomer's four first.
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) CHECK(order[i] % 2 != order[i + 1] % 2);
+}
+
+TEST_CASE("A big job is not starved by small ones that keep coming") {
+  Queue queue(gpus(4));
+  for (JobId id = 1; id <= 4; ++id) queue.add(job(id, 0, 1));
+  REQUIRE(start_all(queue, seconds(0)).size() == 4);
+  WaitingJob big = job(10, 1, 4);
+  big.queued = minutes(1);
+  queue.add(big);
+  for (JobId id = 1; id <= 4; ++id) {
+    WaitingJob small = job(20 + id, 2, 1);
+    small.queued = minutes(static_cast<int>(1 + id));
+    queue.add(small);
+    queue.ended(id, small.queued);
+    const Ids started = start_all(queue, small.queued);
+    CHECK(started == (id == 4 ? Ids{10} : Ids{}));
+  }
+}
+
+TEST_CASE("A job that will be gone in time fills the gap before a big one") {
+  Queue queue(gpus(2));
+  queue.add(job(1, 0, 1, hours(2)));
+  REQUIRE(start_all(queue, seconds(0)) == Ids{1});
+  queue.add(job(2, 1, 2));
+  queue.add(job(3, 2, 1, hours(3)));
+  queue.add(job(4, 3, 1, hours(1)));
+  queue.add(job(5, 4, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{4});
+  CHECK(queue.outlook(2, seconds(0)).obstruction == Obstruction::kBusy);
+  CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kBusy);
+  queue.ended(4, minutes(30));
+  CHECK(start_all(queue, minutes(30)).empty());
+  CHECK(queue.outlook(3, minutes(30)).obstruction == Obstruction::kReserved);
+  CHECK(queue.outlook(5, minutes(30)).before == Ids{2, 3});
+}
+
+TEST_CASE("A device that the big job will not need is given away without a limit") {
+  Queue queue(gpus(4));
+  queue.add(job(1, 0, 2, hours(2)));
+  REQUIRE(start_all(queue, seconds(0)) == Ids{1});
+  queue.add(job(2, 1, 3));
+  queue.add(job(3, 2, 1));  // leaves one of the two free ones, and one comes back with job 1
+  CHECK(start_all(queue, seconds(0)) == Ids{3});
+}
+
+TEST_CASE("Memory on shared devices is never promised twice") {
+  Queue queue(gpus(1, 24 * kGiB));
+  for (JobId id = 1; id <= 4; ++id) {
+    WaitingJob part = job(id, static_cast<int>(id), 1);
+    part.demand.memory_bytes = 8 * kGiB;
+    queue.add(part);
+  }
+  CHECK(start_all(queue, seconds(0)) == Ids{1, 2, 3});
+  queue.add(job(9, 9, 1));
+  queue.ended(1, minutes(1));
+  CHECK(start_all(queue, minutes(1)) == Ids{4});
+  for (const JobId id : {2, 3, 4}) queue.ended(id, minutes(2));
+  CHECK(start_all(queue, minutes(2)) == Ids{9});
+}
+
+TEST_CASE(
+    "Somebody without a lease keeps a device from being given whole, and their memory from being "
+    "shared") {
+  Pool machine = gpus(2);
+  machine.devices[0].in_use = true;
+  machine.devices[0].memory_taken_bytes = 20 * kGiB;
+  Queue queue(machine);
+  queue.add(job(1, 0, 2));
+  CHECK(start_all(queue, seconds(0)).empty());
+  CHECK(queue.outlook(1, seconds(0)).obstruction == Obstruction::kBusy);
+  WaitingJob part = job(2, 1, 1, minutes(1));
+  part.demand.memory_bytes = 5 * kGiB;
+  queue.add(part);
+  const auto start = queue.next(seconds(0));
+  REQUIRE(start);
+  CHECK(start->devices == std::vector<int>{1});
+}
+
+TEST_CASE("A limit of a user holds that user alone") {
+  Queue queue(gpus(4));
+  queue.set_user(0, {.most_devices = 2});
+  queue.set_user(1, {.most_jobs = 1});
+  for (JobId id = 1; id <= 3; ++id) queue.add(job(id, 0, 1));
+  for (JobId id = 4; id <= 5; ++id) queue.add(job(id, 1, 1));
+  queue.add(job(6, 2, 1));
+  CHECK(start_all(queue, seconds(0)).size() == 4);
+  CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kUserLimit);
+  CHECK(queue.outlook(5, seconds(0)).obstruction == Obstruction::kUserLimit);
+  CHECK(queue.waiting(6) == nullptr);
+}
+
+TEST_CASE("A job that gives way is served after a day of waiting, though others keep coming") {
+  Queue queue(gpus(1));
+  WaitingJob low = job(1, 0, 1);
+  low.tier = -1;
+  queue.add(low);
+  queue.add(job(2, 1, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{2});
+  queue.ended(2, hours(25));
+  WaitingJob other = job(3, 1, 1);
+  other.queued = hours(25);
+  queue.add(other);
+  CHECK(start_all(queue, hours(25)) == Ids{1});
+}
+
+TEST_CASE("What this machine has not got is told apart from what is busy") {
+  Queue queue(gpus(2));
+  queue.add(job(1, 0, 3));
+  queue.add(job(2, 0, 2));
+  CHECK(queue.outlook(1, seconds(0)).obstruction == Obstruction::kNever);
+  CHECK(start_all(queue, seconds(0)) == Ids{2});
+  CHECK_FALSE(queue.fits_at({.devices = 3}, seconds(0)));
+  CHECK(queue.fits_at({.devices = 1}, seconds(10)) == Instant(minutes(1) + seconds(10)));
+}
+
+TEST_CASE("A drained device is given to nobody, and comes back") {
+  Queue queue(gpus(1));
+  Pool drained = gpus(1);
+  drained.devices[0].usable = false;
+  queue.set_machine(drained);
+  queue.add(job(1, 0, 1));
+  CHECK(start_all(queue, seconds(0)).empty());
+  queue.set_machine(gpus(1));
+  CHECK(start_all(queue, seconds(1)) == Ids{1});
+}
+
+TEST_CASE("Whatever happens, no device is given twice and all comes back") {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    const Pool empty = gpus(1 + below(8));
+    Queue queue(empty);
+    std::vector<RunningJob> running;
+    JobId id = 0;
+    Instant now{0};
+    for (int step = 0; step < 400; ++step, now += seconds(below(100))) {
+      if (below(2) == 0) {
+        WaitingJob next = job(++id, below(4), below(4), minutes(below(3) * 20));
+        next.demand.cpus = below(6);
+        next.demand.memory_bytes = static_cast<std::uint64_t>(below(2) * (1 + below(12))) * kGiB;
+        next.priority = below(3);
+        next.tier = below(3) - 1;
+        next.queued = now;
+        queue.add(next);
+      }
+      if (id > 0 && below(20) == 0) queue.remove(1 + random() % id, now);
+      while (const auto start = queue.next(now)) {
+        queue.started(start->job, start->devices, now);
+        running.push_back(*queue.running(start->job));
+      }
+      if (!running.empty() && below(2) == 0) {
+        const auto at = running.begin() + below(static_cast<int>(running.size()));
+        queue.ended(at->id, now);
+        running.erase(at);
+      }
+      for (std::size_t at = 0; at < empty.devices.size(); ++at) {
+        std::uint64_t memory = 0;
+        int leases = 0, whole = 0;
+        for (const RunningJob& one : running)
+          for (const int device : one.devices)
+            if (device == static_cast<int>(at)) {
+              ++leases;
+              memory += one.demand.memory_bytes;
+              whole += one.demand.memory_bytes == 0 ? 1 : 0;
+            }
+        const bool kept = memory <= empty.devices[at].memory_bytes && (whole == 0 || leases == 1);
+        if (!kept) FAIL("device ", at, " was given twice at step ", step);
+      }
+    }
+    for (const RunningJob& one : running) queue.ended(one.id, now);
+    CHECK(queue.pool() == empty);
+  }
+}
