@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/error/memory_text.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -129,6 +130,10 @@ std::vector<Recognised> read_error_text(std::string_view bytes) {
       one.text = shown(lines[static_cast<std::size_t>(line) - 1]);
     for (const std::string_view id : split(std::string_view(row.rules), ' '))
       if (!id.empty()) one.rules.emplace_back(id);
+    if (one.name == "out-of-memory")
+      if (const std::string numbers = memory_sentence(std::string_view(folded.text).substr(at));
+          !numbers.empty())
+        one.means += ": " + numbers;
     if (known != found.end())
       *known = std::move(one);
     else
