@@ -44,6 +44,20 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
+Fact<FoundLibrary> of_nixos(const Tree& tree, const char* name) {
+  FoundLibrary found;
+  found.name = name;
+  found.path = std::string("/run/opengl-driver/lib/") + name;
+  const auto target = tree.resolve(found.path);
+  if (target.is_unreadable()) return target.why();
+  if (!target) return {};
+  found.resolved = *target;
+  found.by = words_for(FoundBy::kRunpath);
+  if (const auto at = found.resolved.rfind(".so."); at != std::string::npos)
+    found.version = found.resolved.substr(at + 4);
+  return found;
+}
+
 /// A dynamically linked program that nearly every system has.
 std::string any_program(const Tree& tree) {
   for (const char* path : {"/bin/sh", "/usr/bin/env", "/bin/ls", "/bin/bash"})
@@ -60,13 +74,19 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
   if (!start.empty()) loader.start(start);
   if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
   LibraryFacts facts;
-  // Without a program there is no search to simulate: nothing was found out.
-  if (loader.objects().empty()) {
+  // A bundle need not have a program: then one that names no folders of its own is meant. On a real
+  // machine there is always one, and where it cannot be read nothing was found out.
+  if (loader.objects().empty() && tree.is_this_machine()) {
     facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
     return facts;
   }
   facts.cuda = find(tree, loader, "libcuda.so.1");
   facts.nvml = find(tree, loader, "libnvidia-ml.so.1");
+  // Nix links its own programs against the driver's folder; those of others do not find it there.
+  if (program.starts_with("/nix/store/")) {
+    if (facts.cuda.is_absent()) facts.cuda = of_nixos(tree, "libcuda.so.1");
+    if (facts.nvml.is_absent()) facts.nvml = of_nixos(tree, "libnvidia-ml.so.1");
+  }
   return facts;
 }
 

@@ -22,8 +22,9 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("start the container anew so")};
 }
 
-/// No node of NVIDIA's at all, nor WSL's.
+/// No node of NVIDIA's at all, nor WSL's. A Jetson's have other names.
 bool has_no_nodes(Examination& look) {
+  if (look.facts.machine.is_jetson) return false;
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <unistd.h>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "doctor/diagnose.hpp"
 
@@ -43,4 +46,29 @@ TEST_CASE("a stub on the loader's path is told apart from the driver's library")
   stub.resolved = "/usr/local/cuda-12.4/targets/x86_64-linux/lib/stubs/libcuda.so";
   facts.libraries.cuda = stub;
   CHECK(first(facts) == "LIB02");
+}
+
+TEST_CASE(
+    "a recorded machine without any program is searched as for one without folders of its own") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("berth-libraries-" + std::to_string(getpid()));
+  fs::create_directories(root / "usr/local/cuda/lib64/stubs");
+  fs::create_directories(root / "usr/lib64");
+  fs::create_directories(root / "run/opengl-driver/lib");
+  std::ofstream(root / "usr/lib64/libcuda.so.1");
+  const Tree tree(root.string());
+  const auto found = [&](const Environment& environment, const char* program) {
+    const auto cuda = collect_libraries(tree, environment, program).cuda;
+    return cuda ? cuda->path : std::string(cuda.is_absent() ? "absent" : "unreadable");
+  };
+  CHECK(found(Environment{}, "/venv/bin/python") == "/usr/lib64/libcuda.so.1");
+  std::ofstream(root / "usr/local/cuda/lib64/stubs/libcuda.so.1");
+  const Environment stubs{{"LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs"}};
+  CHECK(found(stubs, "") == "/usr/local/cuda/lib64/stubs/libcuda.so.1");
+  fs::remove(root / "usr/lib64/libcuda.so.1");
+  std::ofstream(root / "run/opengl-driver/lib/libcuda.so.1");
+  CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
+  CHECK(found(Environment{}, "/nix/store/x-python3/bin/python") ==
+        "/run/opengl-driver/lib/libcuda.so.1");
+  fs::remove_all(root);
 }

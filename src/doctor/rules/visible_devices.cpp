@@ -267,8 +267,8 @@ void hip_visible_conflict(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"ENV01", Layer::kEnvironment, Severity::kFatal, false,
-     msgid("a variable that hides every GPU"), "FW*", visible_empty},
+    {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
+     "FW*", visible_empty},
     {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
      msgid("numbers in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_bad_index},
     {"ENV03", Layer::kEnvironment, Severity::kFatal, true,
