@@ -4,8 +4,9 @@ machines, where nothing may be wrong. A bundle's expect.json says which it is:
 {"case": "F002", "first": "DRV05", "url": …, "evidence": […]}  or  {"healthy": "an idle laptop"}. Where two rules of the list name
 the same cause, "same" has the other one.
 
-Bundles called unseen-* were written, and committed, before the doctor was run on them, by someone who had not read its rules. What it
-said of them that first time stands in unseen.json and is never changed: only that tells how it fares on machines that are new to it.
+Bundles called unseen-* were written, and committed, before the doctor was run on them; those of the first round by someone who had
+not read its rules. What it said of them that first time stands in unseen.json and is never changed: only that tells how it fares on
+machines that are new to it.
 
 usage: bundles_test.py BERTH [NAME…]       (with names: those alone, and what the doctor said)
 """

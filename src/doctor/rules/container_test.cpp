@@ -233,7 +233,15 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   Facts jetson = healthy("docker");
   without_nodes(jetson);
   jetson.machine.is_jetson = true;
+  jetson.nodes.tegra = std::vector{nvidia_node("/dev/nvhost-gpu")};
   CHECK(first(jetson).empty());
+  jetson.nodes.tegra = std::vector<GpuNode>{};
+  CHECK(first(jetson) == "CTR01");
+  // An image's own "all", in a cluster that gives GPUs by other means.
+  Facts pod = healthy("kubernetes");
+  set(pod, "NVIDIA_VISIBLE_DEVICES", "all");
+  pod.driver.nvml_init = 0;
+  CHECK(diagnose_with(container_rules_all(), pod, {}).findings.at(0).severity == Severity::kInfo);
   // A Radeon that nobody computes on.
   Facts radeon = healthy("docker");
   amd(radeon);

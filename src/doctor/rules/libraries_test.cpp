@@ -70,5 +70,23 @@ TEST_CASE(
   CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
   CHECK(found(Environment{}, "/nix/store/x-python3/bin/python") ==
         "/run/opengl-driver/lib/libcuda.so.1");
+  // A virtual environment of Nix's Python has wheels that were not linked against that folder.
+  fs::create_directories(root / "nix/store/x-python3/bin");
+  fs::create_directories(root / "home/ada/venv/bin");
+  std::ofstream(root / "nix/store/x-python3/bin/python");
+  fs::create_symlink("/nix/store/x-python3/bin/python", root / "home/ada/venv/bin/python");
+  CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
+  CHECK(found(Environment{{"LD_LIBRARY_PATH", "/run/opengl-driver/lib"}},
+              "/home/ada/venv/bin/python") == "/run/opengl-driver/lib/libcuda.so.1");
   fs::remove_all(root);
+}
+
+TEST_CASE("Windows' library on WSL is missed as a loaded driver's is") {
+  Facts facts = healthy();
+  facts.machine.modules = std::vector<std::string>{};
+  facts.libraries.cuda = {};
+  facts.libraries.by_nix = true;
+  CHECK(first(facts).empty());
+  facts.wsl.driver_library = true;
+  CHECK(first(facts) == "LIB01");
 }

@@ -398,19 +398,19 @@ void cupy(Examination& look) {
                          text("brings CUDA's libraries as wheels")});
 }
 
-/// The build for the CPU, where nothing else in the environment uses the GPU: beside another
-/// framework it is mostly somebody's small helper, and meant so.
+/// The build for the CPU, where nothing else in the environment is known to use the GPU: beside
+/// another framework it is mostly somebody's small helper, and even alone it may be meant so.
 void onnx_without_cuda(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime");
   const Distribution* cpu = look.see(package);
   if (cpu == nullptr || is_aarch64(look.facts) || look.facts.python.torch ||
       seen_gpus(look).empty())
     return;
-  for (const char* other : {"tensorflow", "jaxlib", "onnxruntime-training"})
+  for (const char* other : {"tensorflow", "jaxlib", "ctranslate2"})
     if (look.facts.python.distribution(other)) return;
   Finding& finding = look.found(
       text("onnxruntime {} is the build for the CPU: it does not see the GPU", cpu->version));
-  finding.severity = Severity::kWarning;
+  finding.severity = Severity::kInfo;
   finding.evidence = {cpu->path, text("and no onnxruntime-gpu")};
   finding.fix.push_back({(look.facts.python.has_uv ? "uv pip uninstall --python " : "") +
                              look.facts.python.interpreter.value_or("python3") +
