@@ -63,11 +63,22 @@ bool is_before(std::string_view versions, std::string_view version) {
   return is_older(last, beginning(version));
 }
 
+/// The first toolkit that compiled for it, or for one whose SASS it runs: 8.0's for 8.6.
+std::string first_toolkit(const Compatibility& known, std::string_view capability) {
+  std::string first;
+  for (const ArchToolkits& row : known.archs)
+    if (sass_serves({row.capability}, capability) && !row.first.empty() &&
+        (first.empty() || is_older(row.first, first)))
+      first = row.first;
+  return first;
+}
+
 /// No toolkit of that age could have compiled for it, or none so new can any more.
 Kernels by_toolkit(const Compatibility& known, std::string_view cuda, std::string_view capability) {
   const ArchToolkits* bounds = known.toolkits_of(capability);
   if (bounds == nullptr) return Kernels::kUnknown;
-  const bool too_old = !bounds->first.empty() && is_older(cuda, bounds->first);
+  const std::string first = first_toolkit(known, capability);
+  const bool too_old = !first.empty() && is_older(cuda, first);
   const bool too_new = !bounds->last.empty() && is_older(bounds->last, beginning(cuda));
   return too_old || too_new ? Kernels::kLacks : Kernels::kUnknown;
 }

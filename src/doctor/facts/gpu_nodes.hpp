@@ -25,6 +25,7 @@ struct GpuNode {
 struct GpuNodes {
   Fact<std::vector<GpuNode>> nvidia;  // /dev/nvidia*: nvidiactl, nvidia0, nvidia-uvm, …
   Fact<std::vector<GpuNode>> render;  // /dev/dri/renderD*
+  Fact<std::vector<GpuNode>> tegra;   // a Jetson's: /dev/nvhost-gpu, /dev/nvmap, …
   Fact<GpuNode> kfd, dxg;
   /// /dev/char/195:*: the links by which systemd and runc find NVIDIA's nodes again.
   Fact<std::vector<std::string>> char_links;

@@ -28,6 +28,7 @@ struct FoundLibrary {
 struct LibraryFacts {
   Fact<FoundLibrary> cuda;  // libcuda.so.1; absent: no folder of the loader has it
   Fact<FoundLibrary> nvml;  // libnvidia-ml.so.1
+  bool by_nix = false;      // the program is Nix's, whose loader knows no folder of the system
 };
 
 /// `program`: whose loader search counts; "" any program of the tree.

@@ -41,6 +41,8 @@ GpuNodes collect_gpu_nodes(const Tree& tree) {
     for (GpuNode& one : found) one.vendor = vendor_of(tree, one.path);
     return found;
   });
+  nodes.tegra = look_for(tree, "/dev", "nvhost-");
+  if (nodes.tegra && nodes.tegra->empty()) nodes.tegra = look_for(tree, "/dev", "nvmap");
   nodes.kfd = look_at(tree, "/dev/kfd");
   nodes.dxg = look_at(tree, "/dev/dxg");
   const auto links = tree.list("/dev/char");

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/loader/loader.hpp"
 
@@ -44,6 +45,31 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   return found;
 }
 
+/// The loader of Nix's glibc knows no cache and no folder of the system around it.
+Fact<FoundLibrary> of_nix(const Tree& tree, const Fact<Environment>& environment, bool own,
+                          const char* name) {
+  std::vector<std::pair<std::string, FoundBy>> folders;
+  if (environment)
+    if (const auto list = environment->find("LD_LIBRARY_PATH"); list != environment->end())
+      for (const std::string_view folder : split(list->second, ':'))
+        if (folder.starts_with('/')) folders.emplace_back(folder, FoundBy::kLibraryPath);
+  if (own) folders.emplace_back("/run/opengl-driver/lib", FoundBy::kRunpath);
+  for (const auto& [folder, by] : folders) {
+    FoundLibrary found;
+    found.name = name;
+    found.path = folder + "/" + name;
+    const auto target = tree.resolve(found.path);
+    if (target.is_unreadable()) return target.why();
+    if (!target) continue;
+    found.resolved = *target;
+    found.by = words_for(by);
+    if (const auto at = found.resolved.rfind(".so."); at != std::string::npos)
+      found.version = found.resolved.substr(at + 4);
+    return found;
+  }
+  return {};
+}
+
 /// A dynamically linked program that nearly every system has.
 std::string any_program(const Tree& tree) {
   for (const char* path : {"/bin/sh", "/usr/bin/env", "/bin/ls", "/bin/bash"})
@@ -55,13 +81,22 @@ std::string any_program(const Tree& tree) {
 
 LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
                                const std::string& program) {
+  LibraryFacts facts;
+  if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
+    // Wheels from elsewhere do not know NixOS's folder; Nix's own packages are linked against it.
+    const bool own = program.starts_with("/nix/store/");
+    facts.by_nix = true;
+    facts.cuda = of_nix(tree, environment, own, "libcuda.so.1");
+    facts.nvml = of_nix(tree, environment, own, "libnvidia-ml.so.1");
+    return facts;
+  }
   Loader loader(tree, environment.value_or({}));
   std::string start = program;
   if (!start.empty()) loader.start(start);
   if (loader.objects().empty() && !(start = any_program(tree)).empty()) loader.start(start);
-  LibraryFacts facts;
-  // Without a program there is no search to simulate: nothing was found out.
-  if (loader.objects().empty()) {
+  // A bundle need not have a program: then one that names no folders of its own is meant. On a real
+  // machine there is always one, and where it cannot be read nothing was found out.
+  if (loader.objects().empty() && tree.is_this_machine()) {
     facts.cuda = facts.nvml = Unreadable{start.empty() ? "/bin/sh" : start, ENOENT};
     return facts;
   }

@@ -22,8 +22,12 @@ Fix start_with_gpus(const std::string& kind) {
   return {"docker run --gpus all IMAGE", text("start the container anew so")};
 }
 
-/// No node of NVIDIA's at all, nor WSL's.
+/// No node of NVIDIA's at all, nor WSL's. A Jetson's have other names.
 bool has_no_nodes(Examination& look) {
+  if (look.facts.machine.is_jetson) {
+    const auto* tegra = look.see(look.facts.nodes.tegra);
+    return tegra != nullptr && tegra->empty();
+  }
   const auto* nodes = look.see(look.facts.nodes.nvidia);
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
@@ -39,8 +43,14 @@ void no_gpu_passed(Examination& look) {
   Finding& finding = look.found(text("the container was started without the machine's GPU"));
   const std::string wanted = gpu_variable_of_image(look);
   if (wanted.empty()) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(
-      fmt::format("{}; /dev/nvidiactl: {}", look.facts.container.marker, tr("not there")));
+  finding.evidence.push_back(fmt::format(
+      "{}; {}: {}", look.facts.container.marker,
+      look.facts.machine.is_jetson ? "/dev/nvhost-gpu" : "/dev/nvidiactl", tr("not there")));
+  if (look.facts.machine.is_jetson) {
+    finding.fix.push_back(
+        {"docker run --runtime nvidia IMAGE", text("start the container anew so")});
+    return;
+  }
   finding.evidence.push_back(
       look.facts.files.kernel_module
           ? fmt::format("kernel module nvidia: {}", *look.facts.files.kernel_module)
@@ -213,7 +223,9 @@ void pod_without_claim(Examination& look) {
                              "Kubernetes for them"));
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
-  if (works || wanted.empty()) finding.severity = Severity::kWarning;
+  if (wanted.empty()) finding.severity = Severity::kWarning;
+  // An image's own "all" stays where the cluster gives GPUs by other means: nothing is wrong then.
+  if (works) finding.severity = Severity::kInfo;
   finding.evidence.push_back(look.facts.container.marker);
   if (none)
     finding.evidence.push_back(fmt::format("/dev/nvidiactl: {}", tr("not there")));
@@ -268,7 +280,7 @@ constexpr auto kRules = std::to_array<Rule>({
      visible_void},
     {"CTR07", Layer::kContainer, Severity::kFatal, true,
      msgid("a container without the driver's CUDA library"), "LIB* FW*", capabilities},
-    {"CTR13", Layer::kContainer, Severity::kFatal, false, msgid("a driver library in the image"),
+    {"CTR13", Layer::kContainer, Severity::kFatal, true, msgid("a driver library in the image"),
      "DRV05 DRV17 LIB*", driver_in_image},
     {"CTR14", Layer::kContainer, Severity::kFatal, true,
      msgid("CUDA's compat library where it cannot work"), "CTR08 DRV05 DRV17 LIB*", compat_misused},

@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -40,6 +41,13 @@ void rootless_groups(Examination& look) {
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
   if (const auto* render = look.see(look.facts.nodes.render))
     nodes.insert(nodes.end(), render->begin(), render->end());
+  // The control node may be everybody's and the GPUs a group's; one that opens is enough.
+  const auto gpus = look.facts.nodes.nvidia_gpus();
+  const auto* own = look.see(gpus);
+  if (own != nullptr && std::all_of(own->begin(), own->end(), [](const GpuNode& one) {
+        return one.node.open_error == EACCES;
+      }))
+    nodes.insert(nodes.end(), own->begin(), own->end());
   for (const GpuNode& one : nodes) {
     if (one.node.open_error != EACCES || one.node.gid != kNobodysGroup) continue;
     if ((one.node.mode & 6) == 6 || (one.node.mode & 060) != 060) continue;
@@ -49,6 +57,9 @@ void rootless_groups(Examination& look) {
                                            one.node.mode, one.node.gid));
     finding.fix.push_back({"podman run --group-add keep-groups IMAGE",
                            text("start the container anew so; needs crun as its runtime")});
+    finding.fix.push_back({"sudo setfacl -m u:USER:rw " + pasted(one.path),
+                           text("on the machine, where Docker runs rootless and keeps no groups; "
+                                "until the next start")});
     return;
   }
 }
@@ -175,7 +186,7 @@ void apptainer(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"CTR11", Layer::kContainer, Severity::kFatal, false, msgid("SELinux before the GPU's nodes"),
+    {"CTR11", Layer::kContainer, Severity::kFatal, true, msgid("SELinux before the GPU's nodes"),
      "DRV12 AMD01 CTR02", selinux},
     {"CTR12", Layer::kContainer, Severity::kFatal, true,
      msgid("groups that a rootless container lost"),

@@ -229,9 +229,39 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   bare.machine.modules = std::vector<std::string>{};
   bare.files.kernel_module = {};
   CHECK(first(bare).empty());
+  // A Jetson's nodes have other names.
+  Facts jetson = healthy("docker");
+  without_nodes(jetson);
+  jetson.machine.is_jetson = true;
+  jetson.nodes.tegra = std::vector{nvidia_node("/dev/nvhost-gpu")};
+  CHECK(first(jetson).empty());
+  jetson.nodes.tegra = std::vector<GpuNode>{};
+  CHECK(first(jetson) == "CTR01");
+  // An image's own "all", in a cluster that gives GPUs by other means.
+  Facts pod = healthy("kubernetes");
+  set(pod, "NVIDIA_VISIBLE_DEVICES", "all");
+  pod.driver.nvml_init = 0;
+  CHECK(diagnose_with(container_rules_all(), pod, {}).findings.at(0).severity == Severity::kInfo);
   // A Radeon that nobody computes on.
   Facts radeon = healthy("docker");
   amd(radeon);
   radeon.rocm.folder = {};
   CHECK(first(radeon).empty());
+}
+
+TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of one of them") {
+  constexpr gid_t kNobodysGroup = 65534;
+  Facts facts = healthy("docker");
+  auto nodes = *facts.nodes.nvidia;
+  nodes.push_back(nvidia_node("/dev/nvidia1"));
+  const auto close = [&](std::size_t at) {
+    nodes[at].node.mode = 0660;
+    nodes[at].node.gid = kNobodysGroup;
+    nodes[at].node.open_error = EACCES;
+    facts.nodes.nvidia = nodes;
+  };
+  close(1);  // somebody else's, /dev/nvidia1 is ours
+  CHECK(first(facts).empty());
+  close(3);
+  CHECK(first(facts) == "CTR12");
 }

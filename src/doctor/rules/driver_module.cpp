@@ -328,7 +328,7 @@ void gsp_file_missing(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"DRV01", Layer::kDriver, Severity::kFatal, false, msgid("NVIDIA's module is not loaded"),
+    {"DRV01", Layer::kDriver, Severity::kFatal, true, msgid("NVIDIA's module is not loaded"),
      "HW02 DRV05 DRV11 DRV15 LIB01 FW*", module_missing},
     {"DRV02", Layer::kDriver, Severity::kFatal, true,
      msgid("NVIDIA's module is there for another kernel only"),
@@ -343,7 +343,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"DRV06", Layer::kDriver, Severity::kFatal, true,
      msgid("the open kernel module with a GPU that is too old for it"),
      "HW02 DRV09 DRV10 DRV11 FW*", open_module_old_gpu},
-    {"DRV07", Layer::kDriver, Severity::kFatal, false,
+    {"DRV07", Layer::kDriver, Severity::kFatal, true,
      msgid("a GPU that needs the open kernel module"), "HW02 DRV09 FW*",
      proprietary_module_new_gpu},
     {"DRV08", Layer::kDriver, Severity::kFatal, true,

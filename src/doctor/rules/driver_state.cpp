@@ -318,7 +318,7 @@ void mps(Examination& look) {
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV11", Layer::kDriver, Severity::kFatal, true,
      msgid("nvidia_uvm or its device node missing"), "DRV13 FW*", uvm_missing},
-    {"DRV12", Layer::kDriver, Severity::kFatal, false, msgid("no permission for the device nodes"),
+    {"DRV12", Layer::kDriver, Severity::kFatal, true, msgid("no permission for the device nodes"),
      "DRV13 DRV15 LIB01 FW*", node_permission},
     {"DRV13", Layer::kDriver, Severity::kFatal, true, msgid("nvidia_uvm stale after a suspend"),
      "FW* RT*", uvm_after_suspend},

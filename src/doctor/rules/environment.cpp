@@ -313,7 +313,7 @@ void platform_off(Examination& look) {
 
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
-    {"ENV07", kLayer, Severity::kError, false, msgid("a stub of libcuda in LD_LIBRARY_PATH"),
+    {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"),
      "LIB02", stub_path},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},

@@ -95,6 +95,13 @@ const std::vector<Mutation>& mutations() {
          set(f, "ROCR_VISIBLE_DEVICES", "1");
          set(f, "HIP_VISIBLE_DEVICES", "1");
        }},
+      {"ENV02",
+       [](Facts& f) {
+         amd(f);
+         f.nodes.render = std::vector<GpuNode>{{"/dev/dri/renderD128", {}, 0x1002},
+                                               {"/dev/dri/renderD129", {}, 0x1002}};
+         set(f, "ROCR_VISIBLE_DEVICES", "2,3");
+       }},
       {"ENV07",
        [](Facts& f) {
          set(f, "LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");

@@ -129,10 +129,14 @@ void driver_too_old(Examination& look) {
   image_too_new(look, driver);
 }
 
-/// Wheels of PyTorch's own index, whose architectures the tables know.
-bool is_official_wheel(Examination& look) {
+/// Built as the wheels of PyTorch's own index are, whose architectures the tables know; so were the
+/// conda packages of PyTorch's own channel ("py3.7_cuda10.1.243_cudnn7.6.3_0").
+bool is_official_build(Examination& look) {
   const std::string& version = look.facts.python.torch->version;
-  return conda_package(look, "pytorch") == nullptr && version.find("a0") == std::string::npos &&
+  const CondaPackage* conda = conda_package(look, "pytorch");
+  const bool of_pytorch = conda == nullptr || (conda->build.starts_with("py3.") &&
+                                               conda->build.find("_cuda") != std::string::npos);
+  return of_pytorch && version.find("a0") == std::string::npos &&
          version.find(".nv") == std::string::npos && version.find("git") == std::string::npos;
 }
 
@@ -157,7 +161,7 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
 std::vector<Lacking> gpus_without_kernels(Examination& look) {
   std::vector<Lacking> lacking;
   const std::string cuda = torch_cuda(look);
-  if (cuda.empty() || !is_official_wheel(look)) return lacking;
+  if (cuda.empty() || !is_official_build(look)) return lacking;
   const Compatibility& known = look.knowledge.compatibility();
   for (const SeenGpu& gpu : seen_gpus(look)) {
     if (gpu.capability.empty()) continue;

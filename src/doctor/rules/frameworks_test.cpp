@@ -260,3 +260,87 @@ TEST_CASE("a fix for an old GPU keeps the release and names the index that has i
         "/venv/bin/python -m pip install --force-reinstall 'torch==2.8.*' --index-url "
         "https://download.pytorch.org/whl/cu126");
 }
+
+TEST_CASE("an extension tells its PyTorch by its version, its conda build or its requirement") {
+  const auto with = [](auto change) {
+    Facts facts = healthy();
+    change(facts);
+    return first(facts);
+  };
+  CHECK(with([](Facts& facts) { add(facts, "torch-scatter", "2.1.2+pt28cu128"); }).empty());
+  CHECK(with([](Facts& facts) { add(facts, "torch-scatter", "2.1.2+pt24cu124"); }) == "FW06");
+  CHECK(with([](Facts& facts) { add(facts, "torch-sparse", "0.6.17+pt113cu117"); }) == "FW06");
+  CHECK(with([](Facts& facts) { add(facts, "something", "1.0+ptolemy"); }).empty());
+  CHECK(with([](Facts& facts) { add(facts, "xformers", "0.0.28", 1, {"torch==2.5.0"}); }) ==
+        "FW06");
+  CHECK(with([](Facts& facts) { add(facts, "xformers", "0.0.32", 1, {"torch>=2.8"}); }).empty());
+  const auto conda = [&](const char* build) {
+    return with([&](Facts& facts) {
+      facts.python.conda = std::vector<CondaPackage>{{"pytorch-scatter", "2.1.2", build, "x"}};
+    });
+  };
+  CHECK(conda("py310_torch_2.4.0_cu124") == "FW06");
+  CHECK(conda("py310_torch_2.8.0_cu128").empty());
+}
+
+TEST_CASE("pip's TensorFlow does not find the CUDA of the conda environment around it") {
+  Facts facts = healthy();
+  facts.python.torch = Fact<TorchBuild>();
+  add(facts, "tensorflow", "2.18.0");
+  for (const char* name : {"libcudart.so.12", "libcublas.so.12", "libcudnn.so.9"})
+    add_library(facts, name, "/venv/lib", "12.5", CudaLibrary::From::kConda);
+  facts.python.libdevice = std::vector<std::string>{"/usr/local/cuda"};
+  CHECK(first(facts) == "FW08");
+  auto all = *facts.python.libraries;
+  for (CudaLibrary& one : all) one.from = CudaLibrary::From::kVariable;
+  facts.python.libraries = all;
+  CHECK(first(facts).empty());
+}
+
+TEST_CASE("onnxruntime for the CPU is worth a word only where nothing else uses the GPU") {
+  Facts facts = healthy();
+  add(facts, "onnxruntime", "1.22.1");
+  CHECK(first(facts).empty());
+  facts.python.torch = Fact<TorchBuild>();
+  CHECK(first(facts) == "FW15");
+  add(facts, "jaxlib", "0.7.1");
+  add(facts, "jax-cuda12-plugin", "0.7.1");
+  facts.python.libdevice = std::vector<std::string>{"/usr/local/cuda"};
+  CHECK(first(facts).empty());
+}
+
+TEST_CASE("a Jetson's GPU is on no bus, and a CPU wheel is still the wrong one") {
+  Facts facts = healthy();
+  set_torch(facts, "2.4.0", nullptr);
+  facts.python.machine = std::string("aarch64");
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.machine.pci = Unreadable{"/sys/bus/pci/devices", 2};
+  CHECK(first(facts).empty());
+  facts.machine.is_jetson = true;
+  CHECK(first(facts) == "FW14");
+}
+
+TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm") {
+  Facts facts = healthy();
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.machine.pci = std::vector<PciFunction>{};
+  CHECK(first(facts).empty());
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:0c:00.0", 110001, false}};  // RX 7800 XT
+  CHECK(first(facts) == "FW07");
+  set_torch(facts, "2.8.0+cpu", nullptr);
+  CHECK(first(facts) == "FW01");
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};  // in a processor
+  CHECK(first(facts).empty());
+}
+
+TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's time") {
+  Facts facts = healthy();
+  set_torch(facts, "1.4.0", "10.1");
+  set_gpu(facts, "NVIDIA GeForce RTX 3060", "8.6");
+  const auto built = [&](const char* build) {
+    facts.python.conda = std::vector<CondaPackage>{{"pytorch", "1.4.0", build, "x"}};
+    return first(facts);
+  };
+  CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
+  CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: nobody knows its list
+}

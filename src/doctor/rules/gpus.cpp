@@ -17,6 +17,8 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     for (const std::string& model : *models)
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
+  // Part of the chip, and on no bus.
+  if (look.facts.machine.is_jetson) return {{text("Jetson's GPU"), "", ""}};
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return gpus;
   for (const PciFunction& one : *functions) {
@@ -27,6 +29,12 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
     gpus.push_back({name, one.address, known.capability_of(name)});
   }
   return gpus;
+}
+
+/// A card of AMD's from Vega on, as ROCm's runtime sees it: its older ones PyTorch never served.
+bool is_rocm_card(const KfdNode& node) {
+  constexpr unsigned kVega = 90000;
+  return node.target >= kVega && !node.integrated();
 }
 
 }  // namespace
@@ -45,6 +53,9 @@ std::vector<SeenGpu> seen_gpus(Examination& look) {
 }
 
 bool has_rocm_gpu(Examination& look) {
+  if (const auto& nodes = look.facts.rocm.nodes;
+      nodes && std::any_of(nodes->begin(), nodes->end(), is_rocm_card))
+    return true;
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return false;
   const auto& known = look.knowledge.compatibility().rocm_devices;

@@ -26,6 +26,8 @@ Expectation expectation(Examination& look) {
     return {Severity::kFatal, text("NVIDIA's module is loaded, which it is for a GPU only")};
   const auto& kernel = look.facts.machine.kernel;
   if (look.facts.machine.in_container || !kernel) return {};
+  // An external GPU that is not plugged in, or one that the firmware switched off to save power.
+  if (look.facts.machine.is_laptop) return {};
   for (const ModuleFile& file : look.facts.nvidia.modules_on_disk.value_or({}))
     if (file.kernel == *kernel)
       return {Severity::kWarning, text("NVIDIA's driver is installed: {}", file.path)};
@@ -185,6 +187,18 @@ void bar_unassigned(Examination& look) {
   report_bar(look, where, quoted(line));
 }
 
+/// The kernel's words for a GPU that it could not even start, which is no Xid: "The NVIDIA GPU
+/// 0000:b3:00.0", and in the next lines "fallen off the bus and is not responding to commands".
+std::string lost_at_start(const std::vector<std::string>& log, const std::string& address) {
+  constexpr std::size_t kLinesOfOneMessage = 3;
+  for (std::size_t i = log.size(); i-- > 0;) {
+    if (log[i].find("fallen off the bus and is not responding") == std::string::npos) continue;
+    for (std::size_t back = 0; back < kLinesOfOneMessage && back <= i; ++back)
+      if (log[i - back].find(address) != std::string::npos) return log[i];
+  }
+  return "";
+}
+
 void gpu_lost(Examination& look) {
   constexpr int kLost = 15;
   for (const PciFunction* gpu : nvidia_gpus(look)) {
@@ -193,8 +207,13 @@ void gpu_lost(Examination& look) {
     bool said = false;
     for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
       said = said || (answer.pci_address == gpu->address && answer.error.value_or(0) == kLost);
-    if (!said && (gone == nullptr || !*gone)) continue;
+    const auto& log = look.facts.machine.kernel_log;
+    const std::string line = log ? lost_at_start(*log, gpu->address) : "";
+    // Later in that start somebody may have brought it back.
+    const bool never_came = !line.empty() && gpu->driver.is_absent();
+    if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));
+    if (never_came) finding.evidence.push_back(quoted(line));
     if (said) finding.evidence.push_back(text("NVML 15: the GPU is lost"));
     if (gone != nullptr && *gone)
       finding.evidence.push_back(
@@ -229,8 +248,8 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},
-    {"HW08", Layer::kHardware, Severity::kFatal, false, msgid("a GPU that fell off the bus"),
-     "DRV13 DRV15 FW* RT*", gpu_lost},
+    {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
+     "HW02 DRV09 DRV13 DRV15 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},
 });
 

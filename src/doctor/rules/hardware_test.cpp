@@ -44,3 +44,30 @@ TEST_CASE("a bus that cannot be read has no GPU missing") {
   CHECK(diagnosis.findings.empty());
   CHECK(diagnosis.not_checked.size() >= 5);
 }
+
+TEST_CASE("a driver without its GPU is a fault of a desktop, and how a laptop travels") {
+  Facts facts;
+  facts.machine.pci = std::vector<PciFunction>{};
+  facts.machine.modules = std::vector<std::string>{"i915"};
+  facts.machine.kernel = std::string("6.11.0-17-generic");
+  facts.nvidia.modules_on_disk = std::vector<ModuleFile>{{"6.11.0-17-generic", "/nvidia.ko", true}};
+  CHECK(diagnose_with(hardware_rules(), facts, {}).findings.at(0).severity == Severity::kWarning);
+  facts.machine.is_laptop = true;
+  CHECK(diagnose_with(hardware_rules(), facts, {}).findings.at(0).severity == Severity::kInfo);
+}
+
+TEST_CASE("a GPU that was lost before it started has no Xid, and is told by the kernel's words") {
+  Facts facts;
+  facts.machine.modules = std::vector<std::string>{"nvidia"};
+  facts.machine.pci = std::vector{nvidia_gpu({})};
+  facts.machine.kernel_log = std::vector<std::string>{
+      "NVRM: The NVIDIA GPU 0000:01:00.0", "NVRM: (PCI ID: 10de:26b5) installed in this system has",
+      "NVRM: fallen off the bus and is not responding to commands."};
+  CHECK(first(facts) == "HW08");
+  facts.machine.pci = std::vector{nvidia_gpu(std::string("nvidia"))};  // it came back
+  CHECK(first(facts).empty());
+  PciFunction other = nvidia_gpu({});
+  other.address = "0000:41:00.0";
+  facts.machine.pci = std::vector{other};
+  CHECK(first(facts) == "HW02");
+}

@@ -16,7 +16,8 @@ bool nvidia_module(Examination& look) {
 }
 
 void libcuda_missing(Examination& look) {
-  if (!nvidia_module(look) || !look.missing(look.facts.libraries.cuda)) return;
+  const bool from_windows = look.facts.wsl.driver_library.value_or(false);
+  if (!(from_windows || nvidia_module(look)) || !look.missing(look.facts.libraries.cuda)) return;
   // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && nodes && nodes->empty()) return;
@@ -26,6 +27,12 @@ void libcuda_missing(Examination& look) {
       text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
   if (const FoundLibrary* nvml = look.see(look.facts.libraries.nvml))
     finding.evidence.push_back(text("libnvidia-ml.so.1 is there: {}", nvml->resolved));
+  if (look.facts.libraries.by_nix) {
+    finding.fix.push_back({std::string("export LD_LIBRARY_PATH=") +
+                               (from_windows ? "/usr/lib/wsl/lib" : "/run/opengl-driver/lib"),
+                           text("Nix's programs do not look in the system's folders")});
+    return;
+  }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
                          text("if the file is there and only the loader's cache is old")});
   finding.fix.push_back(

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <unistd.h>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "doctor/diagnose.hpp"
 
@@ -43,4 +46,47 @@ TEST_CASE("a stub on the loader's path is told apart from the driver's library")
   stub.resolved = "/usr/local/cuda-12.4/targets/x86_64-linux/lib/stubs/libcuda.so";
   facts.libraries.cuda = stub;
   CHECK(first(facts) == "LIB02");
+}
+
+TEST_CASE(
+    "a recorded machine without any program is searched as for one without folders of its own") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("berth-libraries-" + std::to_string(getpid()));
+  fs::create_directories(root / "usr/local/cuda/lib64/stubs");
+  fs::create_directories(root / "usr/lib64");
+  fs::create_directories(root / "run/opengl-driver/lib");
+  std::ofstream(root / "usr/lib64/libcuda.so.1");
+  const Tree tree(root.string());
+  const auto found = [&](const Environment& environment, const char* program) {
+    const auto cuda = collect_libraries(tree, environment, program).cuda;
+    return cuda ? cuda->path : std::string(cuda.is_absent() ? "absent" : "unreadable");
+  };
+  CHECK(found(Environment{}, "/venv/bin/python") == "/usr/lib64/libcuda.so.1");
+  std::ofstream(root / "usr/local/cuda/lib64/stubs/libcuda.so.1");
+  const Environment stubs{{"LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs"}};
+  CHECK(found(stubs, "") == "/usr/local/cuda/lib64/stubs/libcuda.so.1");
+  fs::remove(root / "usr/lib64/libcuda.so.1");
+  std::ofstream(root / "run/opengl-driver/lib/libcuda.so.1");
+  CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
+  CHECK(found(Environment{}, "/nix/store/x-python3/bin/python") ==
+        "/run/opengl-driver/lib/libcuda.so.1");
+  // A virtual environment of Nix's Python has wheels that were not linked against that folder.
+  fs::create_directories(root / "nix/store/x-python3/bin");
+  fs::create_directories(root / "home/ada/venv/bin");
+  std::ofstream(root / "nix/store/x-python3/bin/python");
+  fs::create_symlink("/nix/store/x-python3/bin/python", root / "home/ada/venv/bin/python");
+  CHECK(found(Environment{}, "/home/ada/venv/bin/python") == "absent");
+  CHECK(found(Environment{{"LD_LIBRARY_PATH", "/run/opengl-driver/lib"}},
+              "/home/ada/venv/bin/python") == "/run/opengl-driver/lib/libcuda.so.1");
+  fs::remove_all(root);
+}
+
+TEST_CASE("Windows' library on WSL is missed as a loaded driver's is") {
+  Facts facts = healthy();
+  facts.machine.modules = std::vector<std::string>{};
+  facts.libraries.cuda = {};
+  facts.libraries.by_nix = true;
+  CHECK(first(facts).empty());
+  facts.wsl.driver_library = true;
+  CHECK(first(facts) == "LIB01");
 }

@@ -111,7 +111,31 @@ Finding& refused(Examination& look, const GpuNode& node) {
   return finding;
 }
 
+/// amdgpu has a card and offers it for drawing alone.
+void kfd_missing(Examination& look) {
+  if (!look.missing(look.facts.container.kind)) return;  // CTR19
+  const auto& torch = look.facts.python.torch;
+  if (!(torch && torch->hip) && look.missing(look.facts.rocm.folder)) return;
+  const auto cards = cards_on_bus(look, kVendorAmd);
+  const auto bound = std::find_if(cards.begin(), cards.end(), [](const PciFunction& one) {
+    return one.driver.value_or("") == "amdgpu";
+  });
+  if (bound == cards.end()) return;
+  Finding& finding = look.found(
+      text("the kernel has no /dev/kfd, through which ROCm computes on the AMD GPU at {}",
+           bound->address));
+  finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu; /dev/kfd: {}",
+                                         bound->address, tr("not there")));
+  finding.fix.push_back({"zgrep CONFIG_HSA_AMD /proc/config.gz /boot/config-$(uname -r)",
+                         text("y or m is wanted: a kernel that was built without it serves no "
+                              "ROCm")});
+  finding.fix.push_back({"sudo dmesg | grep -i kfd",
+                         text("says where the kernel left the card out, for lack of PCIe atomics "
+                              "for one")});
+}
+
 void kfd_permission(Examination& look) {
+  if (look.facts.nodes.kfd.is_absent()) return kfd_missing(look);
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
   // A processor's own GPU is nobody's for computing, unless ROCm is installed.
@@ -246,8 +270,8 @@ constexpr auto kRules = std::to_array<Rule>({
      wsl_no_dxg},
     {"WSL03", kDriver, Severity::kFatal, true, msgid("a GPU that Windows blocks"), "LIB* FW*",
      wsl_blocked},
-    {"AMD01", kDriver, Severity::kFatal, true, msgid("ROCm's nodes that this user may not open"),
-     "FW*", kfd_permission},
+    {"AMD01", kDriver, Severity::kFatal, true,
+     msgid("ROCm's nodes that are missing, or that this user may not open"), "FW*", kfd_permission},
     {"AMD02", kLibraries, Severity::kFatal, true, msgid("a ROCm without code for this GPU"), "FW*",
      gfx_unsupported},
     {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "HW12",

@@ -100,6 +100,7 @@ void set(Facts& facts, const std::string& name, const std::string& value) {
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> all{
       {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = node("/dev/kfd", 0, EACCES); }},
+      {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = {}; }},
       {"AMD01", radeon,
        [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x1002, EACCES)}; }},
       {"AMD02", radeon,

@@ -143,32 +143,80 @@ void torch_pair(Examination& look) {
   }
 }
 
-/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl": what a wheel's name says of its torch.
+/// What says for which torch an extension was compiled.
+struct BuiltFor {
+  std::string torch;  // "2.2"; "" nothing does
+  std::string because;
+  bool other_abi = false;
+};
+
+/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl"
+BuiltFor by_url(const Distribution& one, const std::string& torch) {
+  const std::size_t at = one.url.rfind("torch");
+  const std::size_t abi = one.url.rfind("cxx11abi");
+  if (at == std::string::npos || abi == std::string::npos || abi < at) return {};
+  const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
+  // Wheels from PyTorch's index: the old C++ ABI before 2.6, the new one from 2.7.
+  return {beginning(std::string_view(one.url).substr(at + 5)),
+          one.path + "/direct_url.json: " + one.url,
+          new_abi ? is_older(torch, "2.6") : !is_older(torch, "2.7")};
+}
+
+/// torch-scatter 2.1.2+pt24cu124, and others of PyG.
+BuiltFor by_version(const Distribution& one) {
+  const std::string_view tag = local_part(one.version);
+  const std::size_t end = tag.find_first_not_of("0123456789", 2);
+  if (!tag.starts_with("pt") || end == std::string_view::npos || end < 4 || end > 5) return {};
+  if (!tag.substr(end).starts_with("cu") && !tag.substr(end).starts_with("cpu")) return {};
+  return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
+}
+
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124, of conda.
+BuiltFor by_conda(const CondaPackage& one) {
+  constexpr std::string_view kMark = "_torch_";
+  const std::size_t at = one.build.find(kMark);
+  if (at == std::string::npos) return {};
+  return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
+}
+
+/// xformers is compiled for one torch, and requires just that.
+BuiltFor by_pin(const Distribution& one) {
+  if (one.name != "xformers") return {};
+  for (const std::string& row : one.needs)
+    if (const Requirement need = parse_requirement(row); need.name == "torch")
+      return {beginning(need.exact), one.path + "/METADATA: " + row};
+  return {};
+}
+
+void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
+                         const BuiltFor& built) {
+  const std::string& torch = look.facts.python.torch->version;
+  if (built.torch.empty() || (built.torch == beginning(torch) && !built.other_abi)) return;
+  Finding& finding =
+      look.found(text("{} was built for another PyTorch than the {} that is "
+                      "installed",
+                      shown, torch));
+  finding.evidence.push_back(built.because);
+  finding.fix.push_back(
+      {install_command(look.facts.python,
+                       "--force-reinstall --no-deps --no-build-isolation " + name),
+       text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
+            is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+}
+
 void extension_build(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const auto* distributions = look.see(look.facts.python.distributions);
   if (torch == nullptr || distributions == nullptr) return;
   for (const Distribution& one : *distributions) {
-    const std::size_t at = one.url.rfind("torch");
-    const std::size_t abi = one.url.rfind("cxx11abi");
-    if (at == std::string::npos || abi == std::string::npos || abi < at) continue;
-    const std::string built_for = beginning(std::string_view(one.url).substr(at + 5));
-    const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
-    // Wheels from PyTorch's index: the old C++ ABI before 2.6, the new one from 2.7.
-    const bool other_abi =
-        new_abi ? is_older(torch->version, "2.6") : !is_older(torch->version, "2.7");
-    if (built_for.empty() || (built_for == beginning(torch->version) && !other_abi)) continue;
-    Finding& finding =
-        look.found(text("{} was built for another PyTorch than the {} that is "
-                        "installed",
-                        named(one), torch->version));
-    finding.evidence.push_back(one.path + "/direct_url.json: " + one.url);
-    finding.fix.push_back(
-        {install_command(look.facts.python,
-                         "--force-reinstall --no-deps --no-build-isolation " + one.name),
-         text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch->version),
-              is_older(torch->version, "2.7") ? "FALSE" : "TRUE")});
+    BuiltFor built = by_url(one, torch->version);
+    if (built.torch.empty()) built = by_version(one);
+    if (built.torch.empty()) built = by_pin(one);
+    extension_built_for(look, one.name, named(one), built);
   }
+  if (const auto& conda = look.facts.python.conda)
+    for (const CondaPackage& one : *conda)
+      extension_built_for(look, one.name, one.name + " " + one.version, by_conda(one));
 }
 
 bool is_gpu_jax(Examination& look) {
@@ -321,7 +369,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"FW06", Layer::kFramework, Severity::kFatal, true, msgid("an extension for another PyTorch"),
      "", extension_build},
     {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
-     "", jax_plugin},
+     "LIB07 LIB10", jax_plugin},
     {"FW17", Layer::kFramework, Severity::kError, false,
      msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_binary},
 });

@@ -73,7 +73,40 @@ void visible_empty(Examination& look) {
   hidden(look, "ROCR_VISIBLE_DEVICES");
 }
 
+/// AMD's lists count the GPUs that this process can open: of a machine's eight perhaps four.
+void amd_bad_index(Examination& look) {
+  const auto* render = look.see(look.facts.nodes.render);
+  if (render == nullptr) return;
+  std::size_t count = static_cast<std::size_t>(
+      std::count_if(render->begin(), render->end(),
+                    [](const GpuNode& one) { return one.vendor == kVendorAmd && !one.denied(); }));
+  if (count == 0) return;
+  for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    const std::string list = variable_or_empty(look, name);
+    if (hides_all(list)) continue;
+    const Tokens tokens = tokens_of(list);
+    const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](std::string_view token) {
+      return is_index(token) &&
+             (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count);
+    });
+    if (bad == tokens.end()) {
+      count = tokens.size();  // the second list counts what the first one left
+      continue;
+    }
+    Finding& finding = look.found(
+        text("{}={} names '{}', and there are {} GPUs to count", name, list, *bad, count));
+    finding.evidence.push_back(fmt::format("{}={}", name, list));
+    for (const GpuNode& one : *render) finding.evidence.push_back(one.path);
+    finding.fix.push_back(unset(name));
+    finding.fix.push_back({"", text("a scheduler's list counts the machine's GPUs, and inside of "
+                                    "the job or container they begin at 0")});
+    return;
+  }
+}
+
 void visible_bad_index(Examination& look) {
+  if (!machine_has_nvidia(look) && !cards_on_bus(look, kVendorAmd).empty())
+    return amd_bad_index(look);
   const std::string list = cuda_list(look);
   if (list.empty()) return;
   const auto count = nvidia_count(look);
@@ -267,8 +300,8 @@ void hip_visible_conflict(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"ENV01", Layer::kEnvironment, Severity::kFatal, false,
-     msgid("a variable that hides every GPU"), "FW*", visible_empty},
+    {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
+     "FW*", visible_empty},
     {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
      msgid("numbers in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_bad_index},
     {"ENV03", Layer::kEnvironment, Severity::kFatal, true,

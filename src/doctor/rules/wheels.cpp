@@ -8,6 +8,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/recipe.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -303,10 +304,16 @@ void no_libdevice(Examination& look) {
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
 }
 
-std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted) {
+std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted,
+                                    bool conda_counts = true) {
   std::vector<std::string> missing;
-  for (const std::string& name : wanted)
-    if (!has_library(look, name)) missing.push_back(name);
+  for (const std::string& name : wanted) {
+    const auto found = libraries_named(look, name);
+    if (std::none_of(found.begin(), found.end(), [&](const CudaLibrary& one) {
+          return conda_counts || one.from != From::kConda;
+        }))
+      missing.push_back(name);
+  }
   return missing;
 }
 
@@ -319,9 +326,12 @@ void tensorflow_libraries(Examination& look) {
   const TensorflowRelease* row = tensorflow_row(look, *tensorflow);
   if (row == nullptr) return;
   const std::string cuda = beginning(row->cuda, 1);
-  const auto missing = missing_of(look, {"libcudart.so." + cuda, "libcublas.so." + cuda,
-                                         "libcudnn.so." + beginning(row->cudnn, 1)});
+  const std::vector<std::string> wanted{"libcudart.so." + cuda, "libcublas.so." + cuda,
+                                        "libcudnn.so." + beginning(row->cudnn, 1)};
+  // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
+  const auto missing = missing_of(look, wanted, false);
   if (missing.empty()) return;
+  const bool in_conda = missing_of(look, missing).empty();
   Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
                                      tensorflow->version, missing.front()));
   const auto& torch = look.facts.python.torch;
@@ -330,6 +340,14 @@ void tensorflow_libraries(Examination& look) {
   finding.evidence.push_back(
       text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
            fmt::format("{}", fmt::join(missing, ", "))));
+  if (in_conda) {
+    const std::string folder = look.facts.python.prefix + "/lib";
+    finding.evidence.push_back(
+        text("they are in {}, which pip's TensorFlow does not search", folder));
+    finding.fix.push_back({"conda env config vars set -p " + pasted(look.facts.python.prefix) +
+                               " LD_LIBRARY_PATH=" + pasted(folder),
+                           text("then activate the environment anew")});
+  }
   finding.fix.push_back({install_command(look.facts.python, is_older(tensorflow->version, "2.14")
                                                                 ? "-U 'tensorflow[and-cuda]'"
                                                                 : "'tensorflow[and-cuda]==" +
@@ -380,10 +398,33 @@ void cupy(Examination& look) {
                          text("brings CUDA's libraries as wheels")});
 }
 
+/// The build for the CPU, where nothing else in the environment is known to use the GPU: beside
+/// another framework it is mostly somebody's small helper, and even alone it may be meant so.
+void onnx_without_cuda(Examination& look) {
+  const auto package = look.facts.python.distribution("onnxruntime");
+  const Distribution* cpu = look.see(package);
+  if (cpu == nullptr || is_aarch64(look.facts) || look.facts.python.torch ||
+      seen_gpus(look).empty())
+    return;
+  for (const char* other : {"tensorflow", "jaxlib", "ctranslate2"})
+    if (look.facts.python.distribution(other)) return;
+  Finding& finding = look.found(
+      text("onnxruntime {} is the build for the CPU: it does not see the GPU", cpu->version));
+  finding.severity = Severity::kInfo;
+  finding.evidence = {cpu->path, text("and no onnxruntime-gpu")};
+  finding.fix.push_back({(look.facts.python.has_uv ? "uv pip uninstall --python " : "") +
+                             look.facts.python.interpreter.value_or("python3") +
+                             (look.facts.python.has_uv ? "" : " -m pip uninstall -y") +
+                             " onnxruntime\n" +
+                             install_command(look.facts.python, "onnxruntime-gpu"),
+                         text("the first command, because both write the same files")});
+}
+
 void onnx(Examination& look) {
   const auto package = look.facts.python.distribution("onnxruntime-gpu");
   const Distribution* gpu = look.see(package);
-  if (gpu == nullptr || seen_gpus(look).empty()) return;
+  if (gpu == nullptr) return onnx_without_cuda(look);
+  if (seen_gpus(look).empty()) return;
   if (const auto cpu = look.facts.python.distribution("onnxruntime")) {
     Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
                                        cpu->version, gpu->version));

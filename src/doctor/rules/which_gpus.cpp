@@ -25,6 +25,7 @@ bool machine_has_nvidia(Examination& look) {
   if (facts.files.kernel_module) return true;
   if (facts.driver.gpus && !facts.driver.gpus->empty()) return true;
   if (facts.machine.pci && !gpus_on_bus(look, kVendorNvidia).empty()) return true;
+  if (facts.machine.is_jetson || facts.wsl.driver_library.value_or(false)) return true;
   // Not on the bus: a paravirtual GPU, or a bus that is not shown. The module says it then.
   if (facts.machine.modules)
     return std::find(facts.machine.modules->begin(), facts.machine.modules->end(), "nvidia") !=
