@@ -56,16 +56,16 @@ class Recipe(unittest.TestCase):
                 self.assertIn(document["packages"][0], text)
 
     def test_a_mirror_stays_alone(self):
-        mirror = {"PIP_INDEX_URL": "https://me:secret@mirror.lab/simple"}
+        mirror = {"PIP_INDEX_URL": "https://me:geheim@mirror.lab/simple"}
         for form in ("pip", "conda", "dockerfile"):
             text = self.recipe(*MACHINE, form=form, **mirror)
-            for never in ("secret", "pytorch.org", "pypi.org"):
+            for never in ("geheim", "pytorch.org", "pypi.org"):
                 self.assertNotIn(never, text)
         old = ["--driver", "470.82.01", "--gpu", "RTX A6000", "--python-version", "3.11"]
         refused = self.ask(*old, **mirror)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("E0824", refused.stderr)
-        self.assertNotIn("secret", refused.stderr)
+        self.assertNotIn("geheim", refused.stderr)
         named = self.recipe(*old, "--torch-index", "https://mirror.lab/torch/", **mirror)
         self.assertIn("--index-url https://mirror.lab/torch/cu118", named)
 
@@ -94,6 +94,9 @@ class Recipe(unittest.TestCase):
             self.assertIn(error, done.stderr, words)
             self.assertIn(told, done.stderr, words)
             self.assertEqual(done.stdout, "")
+            for line in done.stderr.splitlines():  # what is to be pasted names the same machine
+                if "--python-version" in line and "berth env" in line and "--driver" in words:
+                    self.assertIn(f"--driver {words[1]}", line)
             self.assertIn(done.returncode, (1, 2))
 
     def test_without_a_gpu_it_is_for_the_cpu_and_says_so(self):

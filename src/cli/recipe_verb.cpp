@@ -11,6 +11,7 @@
 #include "doctor/recipe_text.hpp"
 #include "doctor/version.hpp"
 #include "inventory/observe.hpp"
+#include "output/environment_text.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::cli {
@@ -133,12 +134,16 @@ std::string described(const RecipeMachine& machine) {
 }
 
 /// One sentence a change, then the commands.
-Error no_recipe(const RecipeMachine& machine, const std::string& format) {
+Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string base =
       fmt::format("berth env --format {} --framework {}", format, doctor::word_of(wish.framework));
+  std::string same = base;  // of the machine that was asked about
+  for (const char* option : {"--driver", "--gpu", "--compute-capability"})
+    for (const std::string& value : given.values(option))
+      same += fmt::format(" {} {}", option, output::shell_word(value));
   Error error{ErrorCode::kNotFound, "E0823",
               text("no build of {} is known to run here: {}", name, described(machine)), ""};
   const auto hint = [&](const std::string& line) {
@@ -150,7 +155,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format) {
                                   "{} has PyPI's builds alone, and none of them does; others are "
                                   "in PyTorch's own index",
                                   machine.index.named());
-    hint(text("{} URL   (your mirror of {}, or that itself)", base + " --torch-index",
+    hint(text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
               doctor::kTorchIndex));
   }
   if (changes.driver_too_new) {
@@ -167,7 +172,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format) {
     error.message +=
         "\n  " + (changes.both ? text("and so is Python: {}", range_of(wish))
                                : text("of Python it takes another: {}", range_of(wish)));
-    hint(base + " --python-version " + changes.pythons.front());
+    hint(same + " --python-version " + changes.pythons.front());
   }
   if (error.id == "E0823" && wish.platform == Platform::kNvidia)
     error.message += "\n  " + text("the GPU stops it: no driver and no Python makes up for it");
@@ -293,7 +298,7 @@ Result<int> print_recipe(const Context& context) {
   while (torch_index.ends_with('/')) torch_index.pop_back();
   if (!torch_index.empty()) machine.wish.pypi_only = false;
   auto recipe = find(machine, format, context.arguments.has("--python-version"));
-  if (!recipe) return no_recipe(machine, word);
+  if (!recipe) return no_recipe(machine, word, context.arguments);
 
   order.recipe = *recipe;
   order.python = machine.wish.python;
