@@ -64,7 +64,7 @@ class Recipe(unittest.TestCase):
         old = ["--driver", "470.82.01", "--gpu", "RTX A6000", "--python-version", "3.11"]
         refused = self.ask(*old, **mirror)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn("E0824", refused.stderr)
+        self.assertIn("E0834", refused.stderr)
         self.assertNotIn("geheim", refused.stderr)
         named = self.recipe(*old, "--torch-index", "https://mirror.lab/torch/", **mirror)
         self.assertIn("--index-url https://mirror.lab/torch/cu118", named)
@@ -83,13 +83,13 @@ class Recipe(unittest.TestCase):
 
     def test_what_stops_it_is_said_with_what_would_do(self):
         for words, framework, error, told in (
-                (["--driver", "418.39", "--gpu", "V100", "--compute-capability", "7.0", "--python-version", "3.11"], "torch", "E0821", "450.80"),
-                (["--driver", "580.95.05", "--gpu", "A100", "--python-version", "3.14"], "tensorflow", "E0822", "3.13"),
-                (["--driver", "580.95.05", "--gpu", "B200", "--python-version", "3.12"], "tensorflow", "E0823", "--cpu"),
-                (["--driver", "595.71.05", "--gpu", "Tesla V100", "--python-version", "3.12"], "torch", "E0821", "580"),
-                (["--driver", "x"], "torch", "E0825", "--driver"),
-                (["--gpu", "Voodoo"], "torch", "E0825", "--compute-capability"),
-                (["--devices", "0"], "torch", "E0820", "--devices")):
+                (["--driver", "418.39", "--gpu", "V100", "--compute-capability", "7.0", "--python-version", "3.11"], "torch", "E0831", "450.80"),
+                (["--driver", "580.95.05", "--gpu", "A100", "--python-version", "3.14"], "tensorflow", "E0832", "3.13"),
+                (["--driver", "580.95.05", "--gpu", "B200", "--python-version", "3.12"], "tensorflow", "E0833", "--cpu"),
+                (["--driver", "595.71.05", "--gpu", "Tesla V100", "--python-version", "3.12"], "torch", "E0831", "580"),
+                (["--driver", "x"], "torch", "E0835", "--driver"),
+                (["--gpu", "Voodoo"], "torch", "E0835", "--compute-capability"),
+                (["--devices", "0"], "torch", "E0830", "--devices")):
             done = self.ask(*words, framework=framework)
             self.assertIn(error, done.stderr, words)
             self.assertIn(told, done.stderr, words)
@@ -109,7 +109,7 @@ class Recipe(unittest.TestCase):
     def test_options_of_recipes_go_with_recipes_alone(self):
         done = subprocess.run([BERTH, "env", "--gpu", "H100"], env=self.environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("E0820", done.stderr)
+        self.assertIn("E0830", done.stderr)
         done = subprocess.run([BERTH, "env", "--format", "pip"], env=self.environment, capture_output=True, text=True)
         self.assertIn("--framework", done.stderr)
 

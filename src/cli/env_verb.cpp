@@ -46,7 +46,7 @@ Result<int> run_env(const Context& context) {
                              "--python-version", "--torch-index"})
     if (context.arguments.has(option))
       return Error{
-          ErrorCode::kInvalidArgument, "E0820",
+          ErrorCode::kInvalidArgument, "E0830",
           text("{} is about a recipe: it goes with --format pip, conda or dockerfile", option),
           "berth env --format pip --framework torch"};
   const auto user = whole_environment();

@@ -25,7 +25,7 @@ using doctor::RecipeMachine;
 using doctor::Wish;
 
 Error wrong(std::string message, std::string hint) {
-  return {ErrorCode::kInvalidArgument, "E0820", std::move(message), std::move(hint)};
+  return {ErrorCode::kInvalidArgument, "E0830", std::move(message), std::move(hint)};
 }
 
 constexpr const char* kExample = "berth env --format pip --framework torch";
@@ -56,7 +56,7 @@ Result<std::string> version(const Context& context, const char* option, std::siz
   const auto parts = doctor::version_of(*word);
   if (parts.size() < fewest || word->find_first_not_of("0123456789.") != std::string::npos ||
       word->size() > 20)
-    return Error{ErrorCode::kInvalidArgument, "E0825",
+    return Error{ErrorCode::kInvalidArgument, "E0835",
                  text("{}: '{}' is no version as {} is", option, printable(*word), like),
                  std::string(option) + " " + like};
   return *word;
@@ -94,7 +94,7 @@ Status describe(const Context& context, RecipeMachine& machine) {
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
     if (gpu.capability.empty())
-      return Error{ErrorCode::kInvalidArgument, "E0825",
+      return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("nobody here knows the compute capability of the {}", printable(gpu.name)),
                    text("say it: {}", "--compute-capability 8.6")};
     machine.wish.capabilities.push_back(gpu.capability);
@@ -144,13 +144,13 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
       same += fmt::format(" {} {}", option, output::shell_word(value));
-  Error error{ErrorCode::kNotFound, "E0823",
+  Error error{ErrorCode::kNotFound, "E0833",
               text("no build of {} is known to run here: {}", name, described(machine)), ""};
   const auto hint = [&](const std::string& line) {
     error.hint += (error.hint.empty() ? "" : "\n") + line;
   };
   if (changes.another_index) {
-    error.id = "E0824";
+    error.id = "E0834";
     error.message += "\n  " + text(
                                   "{} has PyPI's builds alone, and none of them does; others are "
                                   "in PyTorch's own index",
@@ -159,22 +159,22 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
               doctor::kTorchIndex));
   }
   if (changes.driver_too_new) {
-    error.id = "E0821";
+    error.id = "E0831";
     error.message +=
         "\n  " + text("driver {} is the last branch that runs such a GPU", changes.last_branch);
   } else if (!changes.driver.empty()) {
-    if (!changes.another_index) error.id = "E0821";
+    if (!changes.another_index) error.id = "E0831";
     error.message += "\n  " + text("the driver is too old: {} or newer would do", changes.driver);
     hint(text("install driver {} or newer", changes.driver));
   }
   if (!changes.pythons.empty()) {
-    if (error.id == "E0823") error.id = "E0822";
+    if (error.id == "E0833") error.id = "E0832";
     error.message +=
         "\n  " + (changes.both ? text("and so is Python: {}", range_of(wish))
                                : text("of Python it takes another: {}", range_of(wish)));
     hint(same + " --python-version " + changes.pythons.front());
   }
-  if (error.id == "E0823" && wish.platform == Platform::kNvidia)
+  if (error.id == "E0833" && wish.platform == Platform::kNvidia)
     error.message += "\n  " + text("the GPU stops it: no driver and no Python makes up for it");
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
@@ -268,7 +268,7 @@ Error no_image(const std::string& python) {
   std::vector<std::string> pythons;
   for (const auto& row : doctor::shipped_compatibility().images) pythons.push_back(row.python);
   return {
-      ErrorCode::kNotFound, "E0826",
+      ErrorCode::kNotFound, "E0836",
       text("no base image for Python {} is known; there are some for {}", python, list(pythons)),
       "--python-version " + pythons.front()};
 }
