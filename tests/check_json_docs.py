@@ -84,6 +84,11 @@ def check(arguments):
                       for name in ("amd-7900xtx", "grace-hopper"))]
     environments = [printed(berth, "env", **variables) for variables in machines]
     yield from problems_of("berth env --json", rows["berth env --json"], environments)
+    recipe = "berth env --format pip --json"
+    words = ["env", "--framework", "torch", "--python-version", "3.12", "--format"]
+    recipes = [printed(berth, *words, "pip", "--cpu"),
+               printed(berth, *words, "dockerfile", "--driver", "550.54", "--gpu", "H100")]
+    yield from problems_of(recipe, rows[recipe], recipes)
     runs = [printed(berth, "run", "--json", "--", "true", stream="stderr", **variables) for variables in machines]
     yield from problems_of("berth run --json", rows["berth run --json"], runs)
     yield from problems_of("berth sim --list --json", rows["berth sim --list --json"], [printed(berth, "sim", "--list")])

@@ -81,6 +81,7 @@ class Look(unittest.TestCase):
             done = subprocess.run([BERTH, "ls", "--json"], stdout=full, stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(json.loads(done.stderr)["error"]["id"], "E0008")
+        self.assertEqual(json.loads(done.stderr)["error"]["code"], "output_failed")
 
     def test_a_locale_that_is_not_utf8_gets_ascii(self):
         for words in ([], ["ls"], ["--help"], ["help", "ls"], ["sl"]):

@@ -40,6 +40,15 @@ std::string comments(const model::Placement& placement, const model::Environment
 }  // namespace
 
 Result<int> run_env(const Context& context) {
+  const std::string asked = context.arguments.value("--format").value_or("");
+  if (asked == "pip" || asked == "conda" || asked == "dockerfile") return print_recipe(context);
+  for (const char* option : {"--framework", "--driver", "--gpu", "--compute-capability",
+                             "--python-version", "--torch-index"})
+    if (context.arguments.has(option))
+      return Error{
+          ErrorCode::kInvalidArgument, "E0830",
+          text("{} is about a recipe: it goes with --format pip, conda or dockerfile", option),
+          "berth env --format pip --framework torch"};
   const auto user = whole_environment();
   auto request = parse_request(context.arguments, user);
   if (!request) return request.error();

@@ -97,13 +97,25 @@ constexpr auto kRunExamples = std::to_array<Example>({
 constexpr auto kEnvOptions =
     join(kRequestOptions,
          std::to_array<Option>({
-             {"--format", "shell|json|dotenv|docker|cdi",
-              "for eval, --env-file, docker run, podman run, or a program (default: shell)"},
+             {"--format", "shell|json|dotenv|docker|cdi|pip|conda|dockerfile",
+              "for eval, a program, --env-file, docker run, podman run; or what to install "
+              "(default: shell)"},
+             {"--framework", "torch|tensorflow|jax|cupy",
+              "with pip, conda, dockerfile: what to install, as proven for this driver, GPU and "
+              "Python"},
+             {"--driver", "VERSION", "a recipe for another machine: its NVIDIA driver (550.54)"},
+             {"--gpu", "NAME", "the same: its GPU (H100)", true},
+             {"--compute-capability", "X.Y", "the same, for a GPU that Berth does not know"},
+             {"--python-version", "X.Y", "a recipe for another Python (3.11)"},
+             {"--torch-index", "URL", "where your mirror of PyTorch's own index is"},
          }));
 constexpr auto kEnvExamples = std::to_array<Example>({
     {"eval \"$(berth env --gpus 1)\"", "make this shell's programs use one free GPU"},
     {"berth env --gpus 2 --format docker", "the same for a container"},
     {"berth env --cpu", "hide every GPU, threads from the cores"},
+    {"berth env --format pip --framework torch", "the PyTorch that runs here, as a command"},
+    {"berth env --format dockerfile --framework jax --driver 550.54 --gpu H100",
+     "an image for another machine"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({

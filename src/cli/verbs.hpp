@@ -14,6 +14,9 @@ Result<int> run_help(const Context& context);
 Result<int> run_run(const Context& context);
 Result<int> run_sim(const Context& context);
 
+/// `berth env` with a format that is a recipe.
+Result<int> print_recipe(const Context& context);
+
 /// E0002 with a "did you mean".
 [[nodiscard]] Error unknown_verb(const std::string& word);
 

@@ -24,6 +24,14 @@ std::string Compatibility::driver_for(std::string_view cuda) const {
   return "";
 }
 
+std::string Compatibility::driver_made_for(std::string_view cuda) const {
+  std::string lowest;
+  for (const ToolkitDriver& row : toolkit_drivers)
+    if (beginning(row.cuda) == beginning(cuda) && (lowest.empty() || is_older(row.driver, lowest)))
+      lowest = row.driver;
+  return lowest;
+}
+
 std::string Compatibility::capability_of(std::string_view gpu_name) const {
   if (gpu_name.starts_with("NVIDIA ")) gpu_name.remove_prefix(7);
   const GpuFamily* best = nullptr;
@@ -48,20 +56,13 @@ bool sass_serves(const std::vector<std::string>& arch, std::string_view capabili
   });
 }
 
-namespace {
-
-Kernels kernels_of(const TorchArch& row, std::string_view capability) {
+Kernels kernels_of(const WheelArch& row, std::string_view capability) {
   if (sass_serves(row.arch, capability)) return Kernels::kHas;
   const bool by_ptx = !row.ptx.empty() && !is_older(capability, row.ptx);
   return by_ptx ? Kernels::kByPtx : Kernels::kLacks;
 }
 
-bool is_before(std::string_view versions, std::string_view version) {
-  const std::size_t dash = versions.find('-');
-  const std::string_view last =
-      dash == std::string_view::npos ? versions : versions.substr(dash + 1);
-  return is_older(last, beginning(version));
-}
+namespace {
 
 /// The first toolkit that compiled for it, or for one whose SASS it runs: 8.0's for 8.6.
 std::string first_toolkit(const Compatibility& known, std::string_view capability) {
@@ -73,14 +74,25 @@ std::string first_toolkit(const Compatibility& known, std::string_view capabilit
   return first;
 }
 
-/// No toolkit of that age could have compiled for it, or none so new can any more.
-Kernels by_toolkit(const Compatibility& known, std::string_view cuda, std::string_view capability) {
+}  // namespace
+
+Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
+                         std::string_view capability) {
   const ArchToolkits* bounds = known.toolkits_of(capability);
   if (bounds == nullptr) return Kernels::kUnknown;
   const std::string first = first_toolkit(known, capability);
   const bool too_old = !first.empty() && is_older(cuda, first);
   const bool too_new = !bounds->last.empty() && is_older(bounds->last, beginning(cuda));
-  return too_old || too_new ? Kernels::kLacks : Kernels::kUnknown;
+  return too_old || too_new ? Kernels::kLacks : Kernels::kHas;
+}
+
+namespace {
+
+bool is_before(std::string_view versions, std::string_view version) {
+  const std::size_t dash = versions.find('-');
+  const std::string_view last =
+      dash == std::string_view::npos ? versions : versions.substr(dash + 1);
+  return is_older(last, beginning(version));
 }
 
 }  // namespace
@@ -90,7 +102,7 @@ Kernels torch_kernels(const Compatibility& known, std::string_view version, std:
   // A release without a row is between two that have one; where both say the same, so does it.
   std::optional<Kernels> before, after;
   std::string before_row;
-  for (const TorchArch& row : known.torch_archs) {
+  for (const WheelArch& row : known.torch_archs) {
     if (row.aarch64 != aarch64 || row.cuda != beginning(cuda)) continue;
     if (in_range(version, row.versions)) return kernels_of(row, capability);
     if (!is_before(row.versions, version)) {
@@ -100,7 +112,9 @@ Kernels torch_kernels(const Compatibility& known, std::string_view version, std:
     }
   }
   if (before && after && *before == *after) return *before;
-  return by_toolkit(known, cuda, capability);
+  // No toolkit of that age could have compiled for it, or none so new can any more.
+  const Kernels possible = toolkit_compiles(known, cuda, capability);
+  return possible == Kernels::kHas ? Kernels::kUnknown : possible;
 }
 
 }  // namespace berth::doctor

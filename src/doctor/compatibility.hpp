@@ -22,14 +22,16 @@ struct MajorDriver {
 /// Toolkits that can compile for a compute capability; "" no bound is known.
 struct ArchToolkits {
   std::string capability, name, first, last;
+  int last_branch = 0;  // the newest driver branch that runs such GPUs; 0 no bound is known
 };
 struct TorchRelease {
   std::string version, python;
   std::vector<std::string> cuda;  // with builds, the experimental ones last
   std::string rocm;
+  std::string pypi;  // the CUDA of the wheel that PyPI itself has, for x86_64; "" not known
 };
-/// What the official Linux wheels hold: SASS for `arch`, and PTX for `ptx` where it is not "".
-struct TorchArch {
+/// What official Linux wheels hold: SASS for `arch`, and PTX for `ptx` where it is not "".
+struct WheelArch {
   std::string versions, cuda;
   bool aarch64 = false;
   std::vector<std::string> arch;
@@ -42,6 +44,15 @@ struct TensorflowRelease {
 struct JaxPlugin {
   int cuda_major = 0;
   std::string cuda, cudnn, driver, capability;  // the lowest ones; "" no bound is known
+};
+/// A release of JAX with wheels for these majors of CUDA; `built`: with which, one for each.
+struct JaxRelease {
+  std::string version, python;
+  std::vector<int> majors;
+  std::vector<std::string> built;
+};
+struct CupyWheel {
+  std::string package, built;  // built: the newest CUDA that its [ctk] brings
 };
 struct OnnxRelease {
   std::string version, cuda, cudnn;
@@ -58,9 +69,12 @@ struct Compatibility {
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
-  std::vector<TorchArch> torch_archs;
+  std::vector<WheelArch> torch_archs, tensorflow_archs;
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
+  std::vector<JaxRelease> jax_releases;
+  std::vector<CupyWheel> cupy;
+  std::string cupy_version, cupy_python;  // "14", "3.10-3.14"
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
   std::vector<GpuFamily> families;
@@ -71,12 +85,24 @@ struct Compatibility {
     std::vector<std::string> libraries, newer;
   };
   std::vector<Cudnn> cudnn;
+  /// Releases of cuDNN with the GPUs that they serve, newest first.
+  struct CudnnRelease {
+    std::string version, cuda;  // cuda: "12.0-12.9"
+    std::vector<std::string> arch;
+  };
+  std::vector<CudnnRelease> cudnn_releases;
+  struct BaseImage {
+    std::string python, image;
+  };
+  std::vector<BaseImage> images;
 
   /// The newest CUDA that a driver was made for; "" older than any row.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
   /// The lowest driver that runs programs made with this CUDA; "" not known. From CUDA 11 on any
   /// of the same major will do.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
+  /// The driver that came with this CUDA; "" not known.
+  [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
   /// By a GPU's name, with or without "NVIDIA "; "" not known.
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
@@ -84,6 +110,12 @@ struct Compatibility {
 
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
+/// What a wheel holds for a GPU.
+[[nodiscard]] Kernels kernels_of(const WheelArch& wheel, std::string_view capability);
+/// Whether a toolkit can compile for a GPU: kLacks where it can't, kHas within its known bounds,
+/// kUnknown where the tables have no row for that GPU.
+[[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
+                                       std::string_view capability);
 /// SASS for X.y runs on X.z with z ≥ y, never across majors; PTX is compiled for what is newer.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
 /// Whether the official wheel of this torch has kernels for a GPU.

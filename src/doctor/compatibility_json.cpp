@@ -58,24 +58,29 @@ void read_toolkits(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/cuda_minor_compat/rows"))
     known.major_drivers.push_back({number(row, "major"), word(row, "linux_min")});
   for (const json& row : at(document, "compat/arch/rows"))
-    known.archs.push_back(
-        {word(row, "cc"), word(row, "name"), word(row, "toolkit_min"), word(row, "toolkit_max")});
+    known.archs.push_back({word(row, "cc"), word(row, "name"), word(row, "toolkit_min"),
+                           word(row, "toolkit_max"), number(row, "last_branch")});
   for (const json& row : at(document, "compat/cudnn/soname"))
     known.cudnn.push_back({number(row, "major"), words(row, "libs"), words(row, "newer")});
+  for (const json& row : at(document, "compat/cudnn/rows"))
+    known.cudnn_releases.push_back({word(row, "cudnn"), word(row, "cuda"), words(row, "cc")});
 }
 
 void read_torch(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pytorch/rows")) {
-    TorchRelease release{word(row, "v"), word(row, "python"), words(row, "cuda"),
-                         word(row, "rocm")};
+    TorchRelease release{word(row, "v"), word(row, "python"), words(row, "cuda"), word(row, "rocm"),
+                         word(row, "pypi")};
     for (std::string& more : words(row, "experimental")) release.cuda.push_back(std::move(more));
     known.torch.push_back(std::move(release));
   }
-  for (const char* table : {"compat/pytorch_arch/rows", "compat/pytorch_arch/aarch64"})
+  const auto archs = [&](std::string_view table, std::vector<WheelArch>& into) {
     for (const json& row : at(document, table))
-      known.torch_archs.push_back({word(row, "v"), word(row, "cu"),
-                                   std::string_view(table).ends_with("aarch64"), words(row, "arch"),
-                                   word(row, "ptx")});
+      into.push_back({word(row, "v"), word(row, "cu"), table.ends_with("aarch64"),
+                      words(row, "arch"), word(row, "ptx")});
+  };
+  archs("compat/pytorch_arch/rows", known.torch_archs);
+  archs("compat/pytorch_arch/aarch64", known.torch_archs);
+  archs("compat/tensorflow/wheels/rows", known.tensorflow_archs);
 }
 
 JaxPlugin jax_plugin(const json& row, int cuda_major) {
@@ -96,6 +101,19 @@ void read_others(const json& document, Compatibility& known) {
   for (const int major : {12, 13})
     if (const json& row = at(document, "compat/jax/cuda" + std::to_string(major)); row.is_object())
       known.jax.push_back(jax_plugin(row, major));
+  for (const json& row : at(document, "compat/jax/rows")) {
+    JaxRelease release{word(row, "v"), word(row, "python"), {}, words(row, "built")};
+    for (const json& major : row.is_object() && row.contains("cuda") ? row["cuda"] : json::array())
+      if (major.is_number_integer()) release.majors.push_back(major.get<int>());
+    if (release.majors.size() == release.built.size())
+      known.jax_releases.push_back(std::move(release));
+  }
+  for (const json& row : at(document, "compat/cupy/wheels"))
+    known.cupy.push_back({word(row, "package"), word(row, "built")});
+  known.cupy_version = beginning(word(at(document, "compat/cupy"), "version"), 1);
+  known.cupy_python = word(at(document, "compat/cupy"), "python");
+  for (const json& row : at(document, "compat/docker/rows"))
+    known.images.push_back({word(row, "python"), word(row, "image")});
   for (const json& row : at(document, "compat/onnxruntime/rows"))
     known.onnx.push_back({word(row, "v"), word(row, "cuda"), word(row, "cudnn")});
   for (const json& row : at(document, "compat/known_bad/rows"))

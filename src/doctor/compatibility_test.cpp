@@ -58,30 +58,18 @@ TEST_CASE("a GPU is known by the longest beginning of its name") {
   CHECK(known.capability_of("something new").empty());
 }
 
-TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") {
-  const Compatibility& known = shipped_compatibility();
-  const auto old_driver = torch_for(known, {"3.11", "470.86", "11.4", {"8.6"}, false, ""});
-  REQUIRE(old_driver);
-  CHECK(old_driver->cuda == "11.8");
-  const auto pascal =
-      torch_for(known, {"3.11", "550.54.14", "12.4", {"6.1"}, false, "2.8.0+cu128"});
-  REQUIRE(pascal);
-  CHECK(pascal->release == "2.8");
-  CHECK(pascal->cuda == "12.6");
-  const auto blackwell = torch_for(known, {"3.12", "575.51.03", "12.9", {"12.0"}, false, ""});
-  REQUIRE(blackwell);
-  CHECK(blackwell->cuda == "12.8");
-  CHECK_FALSE(torch_for(known, {"2.7", "", "", {}, false, ""}));
-}
-
 TEST_CASE("a new release is a row of data and no code") {
   const Compatibility known = compatibility_from(
       R"({"compat":{"cuda_minor_compat":{"rows":[{"major":15,"linux_min":"700.1"}]},
           "pytorch":{"rows":[{"v":"4.0","python":"3.20-3.22","cuda":["15.1"]}]},
           "pytorch_arch":{"rows":[{"v":"4.0","cu":"15.1","arch":["14.0"]}]}}})");
-  const auto recipe = torch_for(known, {"3.21", "701.0", "", {"14.2"}, false, ""});
+  Wish wish;
+  wish.python = "3.21";
+  wish.driver = "701.0";
+  wish.capabilities = {"14.2"};
+  const auto recipe = recipe_for(known, wish);
   REQUIRE(recipe);
-  CHECK(recipe->cuda == "15.1");
+  CHECK(recipe->build.cuda == "15.1");
   CHECK(compatibility_from("[1,").torch.empty());
   CHECK(compatibility_from(R"({"compat":{"pytorch":{"rows":[3,{"v":[]}]}}})").torch.size() == 2);
 }

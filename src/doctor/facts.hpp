@@ -9,6 +9,7 @@
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/package_index.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/facts/python.hpp"
@@ -28,6 +29,7 @@ struct Facts {
   WslFacts wsl;
   LibraryFacts libraries;
   PythonFacts python;
+  PackageSources packages;
   Fact<std::vector<std::string>> gpu_models;
 };
 

@@ -7,81 +7,140 @@
 namespace berth::doctor {
 namespace {
 
-bool driver_serves(const Compatibility& known, const TorchWish& wish, const std::string& cuda) {
-  if (!wish.driver_cuda.empty() && !is_older(wish.driver_cuda, cuda)) return true;
-  const std::string lowest = known.driver_for(cuda);
-  if (!wish.driver.empty()) return !lowest.empty() && !is_older(wish.driver, lowest);
-  return wish.driver_cuda.empty() ||
-         (version_of(wish.driver_cuda)[0] == version_of(cuda)[0] && version_of(cuda)[0] >= 11);
+bool driver_serves(const Wish& wish, const Build& build, const Need& need) {
+  if (wish.driver.empty() && wish.driver_cuda.empty()) return true;
+  const bool made_for = !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, build.cuda);
+  if (wish.planned && !wish.driver.empty()) {
+    if (need.last_branch != 0 && version_of(wish.driver)[0] > need.last_branch) return false;
+    if (!need.to_exist.empty() && is_older(wish.driver, need.to_exist)) return false;
+  }
+  // By CUDA's own numbers first: on WSL the driver's are those of Windows.
+  if (made_for) return true;
+  if (!need.made_for.empty() && !wish.driver_cuda.empty()) return false;
+  if (!wish.driver.empty()) return !is_older(wish.driver, need.driver);
+  return version_of(wish.driver_cuda)[0] == version_of(build.cuda)[0] &&
+         version_of(build.cuda)[0] >= 11;
 }
 
-bool gpus_served(const Compatibility& known, const TorchWish& wish, const TorchRelease& release,
-                 const std::string& cuda) {
-  return std::all_of(
-      wish.capabilities.begin(), wish.capabilities.end(), [&](const std::string& capability) {
-        return capability.empty() || torch_kernels(known, release.version, cuda, wish.aarch64,
-                                                   capability) == Kernels::kHas;
-      });
+/// The recipe of one build, whatever the driver is.
+std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, const Build& build) {
+  Recipe recipe{build, {build.package}, "", false};
+  if (build.cuda.empty()) return recipe;
+  // A GPU whose capability nobody knows leaves what the build asks for by itself.
+  std::vector<std::string> capabilities = wish.capabilities;
+  if (capabilities.empty()) capabilities.emplace_back();
+  for (const std::string& capability : capabilities) {
+    const auto need = capability.empty()
+                          ? std::optional<Need>({known.driver_for(build.cuda), "", "", 0})
+                          : need_of(known, wish.framework, build, wish.aarch64, capability);
+    if (!need || need->driver.empty() || !driver_serves(wish, build, *need)) return std::nullopt;
+    std::string lowest = need->driver;
+    if (wish.planned && is_older(lowest, need->to_exist)) lowest = need->to_exist;
+    if (is_older(recipe.driver, lowest)) recipe.driver = lowest;
+    recipe.by_ptx = recipe.by_ptx || !need->made_for.empty();
+  }
+  if (const std::string pin = cudnn_pin(known, wish.framework, build, wish.capabilities);
+      !pin.empty())
+    recipe.packages.push_back(pin);
+  return recipe;
+}
+
+bool is_open_to(const Wish& wish, const Build& build) {
+  return (wish.python.empty() || in_range(wish.python, build.python)) &&
+         (!wish.pypi_only || build.on_pypi ||
+          std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 
 /// The newest CUDA that the driver was made for; else the oldest, which asks least of it.
-std::optional<std::string> build_of(const Compatibility& known, const TorchWish& wish,
-                                    const TorchRelease& release) {
-  std::optional<std::string> best;
-  for (const std::string& cuda : release.cuda) {
-    if (!driver_serves(known, wish, cuda) || !gpus_served(known, wish, release, cuda)) continue;
-    const bool made_for = !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, cuda);
-    const bool best_made_for =
-        best && !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, *best);
-    const bool better = !best || (made_for && !best_made_for) ||
-                        (made_for == best_made_for && is_older(*best, cuda) == made_for);
-    if (better) best = cuda;
-  }
-  return best;
+bool is_better(const Wish& wish, const std::string& cuda, const std::string& than) {
+  const auto made_for = [&](const std::string& one) {
+    return !wish.driver_cuda.empty() && !is_older(wish.driver_cuda, one);
+  };
+  if (made_for(cuda) != made_for(than)) return made_for(cuda);
+  return is_older(than, cuda) == made_for(cuda);
 }
 
-std::string quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+~";
-  if (path.find_first_not_of(kPlain) == std::string::npos) return path;
-  std::string out = "'";
-  for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+std::vector<std::string> known_pythons(const std::vector<Build>& builds) {
+  std::vector<std::string> pythons;
+  for (int minor = 30; minor >= 6; --minor) {
+    const std::string python = "3." + std::to_string(minor);
+    if (std::any_of(builds.begin(), builds.end(),
+                    [&](const Build& one) { return in_range(python, one.python); }))
+      pythons.push_back(python);
+  }
+  return pythons;
+}
+
+/// The lowest driver of all builds that Python and GPUs leave.
+std::string lowest_driver(const Compatibility& known, Wish wish) {
+  wish.driver = wish.driver_cuda = "";
+  std::string lowest;
+  for (const Build& build : builds_of(known, wish.framework, wish.platform, wish.aarch64))
+    if (is_open_to(wish, build))
+      if (const auto recipe = recipe_of(known, wish, build))
+        if (lowest.empty() || is_older(recipe->driver, lowest)) lowest = recipe->driver;
+  return lowest;
+}
+
+int last_branch(const Compatibility& known, const Wish& wish) {
+  int last = 0;
+  for (const std::string& capability : wish.capabilities)
+    if (const ArchToolkits* row = known.toolkits_of(capability); row && row->last_branch != 0)
+      last = last == 0 ? row->last_branch : std::min(last, row->last_branch);
+  return last;
 }
 
 }  // namespace
 
-std::optional<TorchRecipe> torch_for(const Compatibility& known, const TorchWish& wish) {
-  std::optional<TorchRecipe> best;
-  for (const TorchRelease& release : known.torch) {
-    if (!wish.python.empty() && !in_range(wish.python, release.python)) continue;
-    const bool kept = !wish.keep.empty() && in_range(wish.keep, release.version);
-    if (best && !kept) continue;
-    if (const auto cuda = build_of(known, wish, release))
-      best = TorchRecipe{release.version, *cuda, &release == &known.torch.front()};
-    if (best && (kept || wish.keep.empty())) break;
+std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish) {
+  std::optional<Recipe> best;
+  bool best_is_kept = false;
+  for (const Build& build : builds_of(known, wish.framework, wish.platform, wish.aarch64)) {
+    if (!is_open_to(wish, build)) continue;
+    const bool kept = !wish.keep.empty() && in_range(wish.keep, build.release);
+    const bool same_release = best && best->build.release == build.release;
+    if (best && !same_release && (best_is_kept || !kept)) continue;
+    if (same_release && !is_better(wish, build.cuda, best->build.cuda)) continue;
+    if (auto recipe = recipe_of(known, wish, build)) {
+      best = std::move(recipe);
+      best_is_kept = kept;
+    }
   }
   return best;
 }
 
-std::string install_command(const PythonFacts& python, const std::string& packages) {
-  const std::string interpreter = quoted(python.interpreter.value_or("python3"));
-  if (python.is_externally_managed)
-    return interpreter + " -m venv ~/gpu && ~/gpu/bin/pip install " + packages;
-  if (python.has_uv) return "uv pip install --python " + interpreter + " " + packages;
-  return interpreter + " -m pip install " + packages;
-}
-
-std::string install_command(const PythonFacts& python, const TorchRecipe& recipe) {
-  std::string packages = recipe.newest ? "torch" : "'torch==" + recipe.release + ".*'";
-  for (const char* more : {"torchvision", "torchaudio"})
-    if (python.distribution(more)) packages += std::string(" ") + more;
-  const char* again = python.is_externally_managed ? ""
-                      : python.has_uv              ? "--reinstall "
-                                                   : "--force-reinstall ";
-  return install_command(python, again + packages +
-                                     " --index-url https://download.pytorch.org/whl/" +
-                                     tag_of_cuda(recipe.cuda));
+Changes changes_for(const Compatibility& known, const Wish& wish) {
+  Changes changes;
+  Wish other = wish;
+  other.pypi_only = false;
+  changes.another_index = wish.pypi_only && recipe_for(known, other).has_value();
+  changes.last_branch = last_branch(known, wish);
+  changes.driver_too_new = wish.planned && !wish.driver.empty() && changes.last_branch != 0 &&
+                           version_of(wish.driver)[0] > changes.last_branch;
+  const auto builds = builds_of(known, wish.framework, wish.platform, wish.aarch64);
+  const auto pythons = known_pythons(builds);
+  const auto ask_pythons = [&](Wish with) {
+    std::vector<std::string> found;
+    for (const std::string& python : pythons) {
+      with.python = python;
+      if (recipe_for(known, with)) found.push_back(python);
+    }
+    return found;
+  };
+  changes.driver = lowest_driver(known, wish);
+  changes.pythons = ask_pythons(wish);
+  if (!changes.driver.empty() || !changes.pythons.empty()) return changes;
+  Wish free = wish;
+  free.driver = free.driver_cuda = "";
+  changes.pythons = ask_pythons(free);
+  if (changes.pythons.empty()) return changes;
+  changes.both = true;
+  for (const std::string& python : changes.pythons) {
+    free.python = python;
+    const std::string lowest = lowest_driver(known, free);
+    if (changes.driver.empty() || is_older(lowest, changes.driver)) changes.driver = lowest;
+  }
+  return changes;
 }
 
 }  // namespace berth::doctor

@@ -48,9 +48,12 @@ class Writer {
     }
     if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
         file.size <= kLongestText) {
-      put(fd.get(), at, 0, redaction_.apply(file.parts.begin()->second));
+      const std::string& text = file.parts.begin()->second;
+      put(fd.get(), at, 0,
+          redaction_.apply(is_package_settings(path) ? without_secrets(text) : text));
       return;
     }
+    if (is_package_settings(path)) return;  // too long to look through for passwords
     // Holes where nobody looked: a library of a gigabyte stays a few blocks.
     if (::ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) fail(at);
     for (const auto& [offset, bytes] : file.parts) put(fd.get(), at, offset, bytes);

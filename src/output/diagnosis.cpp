@@ -213,48 +213,51 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   return terminal.spell(out);
 }
 
+namespace {
+
+template <typename Rows, typename Write>
+void write_rows(JsonWriter& json, const char* key, const Rows& rows, Write write) {
+  json.key(key);
+  json.open('[');
+  for (const auto& row : rows) {
+    json.open('{');
+    write(row);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_finding(JsonWriter& json, const Finding& one) {
+  json.field("id", one.id);
+  json.field("severity", model::name(one.severity));
+  json.field("confidence", model::name(one.confidence));
+  json.field("layer", model::name(one.layer));
+  json.field("title", one.title);
+  json.field("evidence", one.evidence);
+  write_rows(json, "fix", one.fix, [&](const model::Fix& fix) {
+    json.text_field("command", fix.command);
+    json.text_field("says", fix.says);
+  });
+  json.field("explains", one.explains);
+  json.text_field("explained_by", one.explained_by);
+  if (one.file.empty()) return;
+  json.field("file", one.file);
+  json.field("line", one.line);
+}
+
+}  // namespace
+
 std::string diagnosis_json(const model::Diagnosis& diagnosis, const model::DiagnosisParts& parts) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.field("verdict", diagnosis.verdict);
-  json.key("findings");
-  json.open('[');
-  for (const Finding& one : diagnosis.findings) {
-    json.open('{');
-    json.field("id", one.id);
-    json.field("severity", model::name(one.severity));
-    json.field("confidence", model::name(one.confidence));
-    json.field("layer", model::name(one.layer));
-    json.field("title", one.title);
-    json.field("evidence", one.evidence);
-    json.key("fix");
-    json.open('[');
-    for (const model::Fix& fix : one.fix) {
-      json.open('{');
-      json.text_field("command", fix.command);
-      json.text_field("says", fix.says);
-      json.close('}');
-    }
-    json.close(']');
-    json.field("explains", one.explains);
-    json.text_field("explained_by", one.explained_by);
-    if (!one.file.empty()) {
-      json.field("file", one.file);
-      json.field("line", one.line);
-    }
-    json.close('}');
-  }
-  json.close(']');
-  json.key("not_checked");
-  json.open('[');
-  for (const model::NotChecked& one : diagnosis.not_checked) {
-    json.open('{');
+  write_rows(json, "findings", diagnosis.findings,
+             [&](const Finding& one) { write_finding(json, one); });
+  write_rows(json, "not_checked", diagnosis.not_checked, [&](const model::NotChecked& one) {
     json.field("id", one.id);
     json.field("why", one.why);
-    json.close('}');
-  }
-  json.close(']');
+  });
   json.field("checked", diagnosis.checked);
   add_parts(json, parts);
   json.close('}');

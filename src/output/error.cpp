@@ -31,6 +31,11 @@ const char* name(ErrorCode code) {
   return "internal";
 }
 
+/// A full disk is nothing that "this machine cannot do".
+const char* code_of(const Error& error) {
+  return error.id == "E0008" ? "output_failed" : name(error.code);
+}
+
 }  // namespace
 
 std::string show_error(const Error& error, const Terminal& terminal) {
@@ -58,7 +63,7 @@ std::string error_json(const Error& error, int exit_code) {
   nlohmann::ordered_json document{{"schema", 1},
                                   {"error",
                                    {{"id", nullable(error.id)},
-                                    {"code", name(error.code)},
+                                    {"code", code_of(error)},
                                     {"message", error.message},
                                     {"hint", nullable(error.hint)},
                                     {"exit_code", exit_code}}}};

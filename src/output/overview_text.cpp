@@ -200,6 +200,13 @@ std::string others_line(const model::Snapshot& snapshot, int label_width,
   return parts.empty() ? "" : labelled(tr("also"), join(parts, ", "), label_width, terminal);
 }
 
+std::string note_lines(const model::Snapshot& snapshot, int label_width, const Terminal& terminal) {
+  std::string out;
+  for (const std::string& note : snapshot.notes)
+    out += labelled(out.empty() ? tr("note") : "", printable(note), label_width, terminal);
+  return out;
+}
+
 std::string next_lines(const std::vector<NextStep>& next, int label_width,
                        const Terminal& terminal) {
   int command_width = 0;
@@ -227,12 +234,12 @@ std::string next_lines(const std::vector<NextStep>& next, int label_width,
 std::string overview_text(const model::Snapshot& snapshot, const std::vector<NextStep>& next,
                           const Terminal& terminal) {
   int label_width = 0;
-  for (const std::string_view label : {tr("users"), tr("look"), tr("also"), tr("next")})
+  for (const std::string_view label : {tr("users"), tr("look"), tr("also"), tr("note"), tr("next")})
     label_width = std::max(label_width, display_width(label) + 3);
   std::string out = header(snapshot, terminal) + device_lines(snapshot, terminal);
-  const std::string middle = users_line(snapshot, label_width, terminal) +
-                             others_line(snapshot, label_width, terminal) +
-                             problem_lines(snapshot, label_width, terminal);
+  const std::string middle =
+      users_line(snapshot, label_width, terminal) + others_line(snapshot, label_width, terminal) +
+      problem_lines(snapshot, label_width, terminal) + note_lines(snapshot, label_width, terminal);
   if (!middle.empty()) out += "\n" + middle;
   out += "\n" + next_lines(next, label_width, terminal);
   return terminal.spell(std::move(out));

@@ -4,21 +4,12 @@
 #include <functional>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
+using tests::card;
 
 namespace {
-
-PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
-                 const char* driver) {
-  PciFunction one;
-  one.address = address;
-  one.vendor = vendor;
-  one.device = device;
-  one.class_code = 0x030000;
-  one.driver = std::string(driver);
-  return one;
-}
 
 GpuNode nvidia_node(const std::string& path, int open_error = 0) {
   Node node;
@@ -59,15 +50,11 @@ Facts healthy(const std::string& kind) {
 }
 
 std::vector<Rule> container_rules_all() {
-  std::vector<Rule> rules;
-  for (const auto group : {container_rules(), container_system_rules(), container_host_rules()})
-    rules.insert(rules.end(), group.begin(), group.end());
-  return rules;
+  return tests::joined({container_rules(), container_system_rules(), container_host_rules()});
 }
 
 std::string first(const Facts& facts) {
-  const auto found = diagnose_with(container_rules_all(), facts, {}).findings;
-  return found.empty() ? "" : found.front().id;
+  return tests::first_of(container_rules_all(), facts);
 }
 
 struct Mutation {

@@ -47,7 +47,7 @@ void mig_empty(Examination& look) {
         {fmt::format("sudo nvidia-smi mig -i {} -lgip", pasted(gpu.pci_address)),
          text("lists what fits; create one with: sudo nvidia-smi mig -cgi ID -C")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -mig 0", pasted(gpu.pci_address)),
-                           text("or turn MIG off")});
+                           text("turn MIG off")});
   }
 }
 
@@ -67,9 +67,8 @@ void compute_mode(Examination& look) {
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -c 0", pasted(gpu.pci_address)),
                            text("lets several programs share it again")});
     if (!prohibited)
-      finding.fix.push_back(
-          {"berth ps", text("or end who has it; a program with several ranks must "
-                            "set its own GPU before its first CUDA call")});
+      finding.fix.push_back({"berth ps", text("end who has it; a program with several ranks must "
+                                              "set its own GPU before its first CUDA call")});
   }
 }
 

@@ -142,7 +142,7 @@ void hmm_kaslr(Examination& look) {
       {"echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm.conf\n"
        "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
        text("costs programs the use of plain malloc memory on the GPU")});
-  finding.fix.push_back({"", text("or start the kernel with nokaslr")});
+  finding.fix.push_back({"", text("start the kernel with nokaslr")});
 }
 
 /// What to say where the service and the driver are not of one version; "" they are, or unknown.
@@ -312,7 +312,7 @@ void mps(Examination& look) {
   finding.fix.push_back({"nvidia-cuda-mps-control -d",
                          text("starts the daemon, as the user whose programs it shall serve")});
   finding.fix.push_back({"echo quit | sudo nvidia-cuda-mps-control",
-                         text("or ends it: programs then use the GPU without MPS")});
+                         text("ends it: programs then use the GPU without MPS")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -4,21 +4,12 @@
 #include <functional>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
+using tests::card;
 
 namespace {
-
-PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
-                 const char* driver) {
-  PciFunction one;
-  one.address = address;
-  one.vendor = vendor;
-  one.device = device;
-  one.class_code = 0x030000;
-  one.driver = std::string(driver);
-  return one;
-}
 
 GpuAnswer gpu(const std::string& name, const std::string& uuid) {
   GpuAnswer one;
@@ -140,15 +131,11 @@ const std::vector<Mutation>& mutations() {
 }
 
 std::vector<Rule> rules() {
-  std::vector<Rule> all;
-  for (const auto group : {visible_device_rules(), environment_rules()})
-    all.insert(all.end(), group.begin(), group.end());
-  return all;
+  return tests::joined({visible_device_rules(), environment_rules()});
 }
 
 std::string first(const Facts& facts) {
-  const auto found = diagnose_with(rules(), facts, {}).findings;
-  return found.empty() ? "" : found.front().id;
+  return tests::first_of(rules(), facts);
 }
 
 }  // namespace

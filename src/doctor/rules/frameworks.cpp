@@ -3,8 +3,9 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/recipe.hpp"
+#include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -61,23 +62,10 @@ bool too_old(const Compatibility& known, const SeenDriver& driver, const std::st
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
 }
 
-TorchWish wish_of(Examination& look, const SeenDriver& driver) {
-  TorchWish wish;
-  wish.python = look.facts.python.version.value_or("");
-  wish.driver = driver.version;
-  wish.driver_cuda = driver.cuda;
-  for (const SeenGpu& gpu : seen_gpus(look)) wish.capabilities.push_back(gpu.capability);
-  wish.aarch64 = is_aarch64(look.facts);
-  if (look.facts.python.torch) wish.keep = look.facts.python.torch->version;
-  return wish;
-}
-
-void add_torch_fix(Examination& look, Finding& finding, const SeenDriver& driver) {
-  if (const auto recipe = torch_for(look.knowledge.compatibility(), wish_of(look, driver)))
-    finding.fix.push_back(
-        {install_command(look.facts.python, *recipe),
-         text("PyTorch {} built with CUDA {}: runs on this driver and these GPUs; no root needed",
-              recipe->release, recipe->cuda)});
+void add_torch_fix(Examination& look, Finding& finding) {
+  const auto& torch = look.facts.python.torch;
+  add_reinstall(look, finding,
+                wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
 std::string said(const SeenDriver& driver) {
@@ -118,7 +106,7 @@ void driver_too_old(Examination& look) {
                         has, use.what, use.cuda));
     finding.evidence.push_back(said(driver));
     finding.evidence.push_back(fmt::format("{}: CUDA {}", use.path, use.cuda));
-    if (use.is_torch) add_torch_fix(look, finding, driver);
+    if (use.is_torch) add_torch_fix(look, finding);
     if (const std::string lowest = known.driver_for(use.cuda); !lowest.empty())
       finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
                                       "reboot, in a container on the host; the CUDA toolkit and "
@@ -152,7 +140,7 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
     if (!bounds->first.empty() && is_older(cuda, bounds->first)) return true;
     if (!bounds->last.empty() && is_older(bounds->last, beginning(cuda))) return false;
   }
-  for (const TorchArch& row : known.torch_archs)
+  for (const WheelArch& row : known.torch_archs)
     if (row.cuda == beginning(cuda) && !row.arch.empty())
       return !is_older(capability, row.arch.front());
   return false;
@@ -181,7 +169,7 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
 
 std::string arch_list(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64) {
-  for (const TorchArch& row : known.torch_archs)
+  for (const WheelArch& row : known.torch_archs)
     if (row.aarch64 == aarch64 && row.cuda == beginning(cuda) && in_range(version, row.versions))
       return fmt::format("{}", fmt::join(row.arch, ", ")) +
              (row.ptx.empty() ? "" : ", " + row.ptx + "+PTX");
@@ -213,7 +201,7 @@ void arch_missing(Examination& look, bool newer) {
         newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
               : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
   }
-  add_torch_fix(look, finding, nvidia_driver(look));
+  add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
         {"", newer
@@ -237,9 +225,7 @@ void jax_dropped(Examination& look) {
       Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
                                          named(*plugin), row.capability, gpu.name, gpu.capability));
       finding.evidence.push_back(plugin->path);
-      if (row.cuda_major > 12)
-        finding.fix.push_back({install_command(look.facts.python, "-U 'jax[cuda12]'"),
-                               text("the plugin for CUDA 12 serves older GPUs")});
+      add_reinstall(look, finding, wish_of(look, Framework::kJax));
       return;
     }
   }
@@ -262,13 +248,12 @@ void wrong_backend(Examination& look) {
              : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
   finding.evidence.push_back(torch->path);
   if (nvidia) {
-    add_torch_fix(look, finding, nvidia_driver(look));
+    add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
     finding.fix.push_back(
         {install_command(
              look.facts.python,
-             "--force-reinstall torch --index-url https://download.pytorch.org/whl/rocm" +
-                 rows.front().rocm),
+             "--force-reinstall torch" + torch_index_option(look, "rocm" + rows.front().rocm)),
          ""});
   }
 }

@@ -134,7 +134,7 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
   finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding (and Resizable "
                                   "BAR), and turn off CSM")});
   finding.fix.push_back({"sudo grubby --update-kernel=ALL --args=pci=realloc && sudo reboot",
-                         text("or let the kernel try; on Ubuntu by GRUB_CMDLINE_LINUX in "
+                         text("let the kernel try; on Ubuntu by GRUB_CMDLINE_LINUX in "
                               "/etc/default/grub and sudo update-grub")});
 }
 

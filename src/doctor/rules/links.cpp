@@ -180,9 +180,8 @@ void iommu_translated(Examination& look) {
       {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
        "sudo update-grub && sudo reboot",
        text("the host's devices pass untranslated; virtual machines still can be given devices")});
-  finding.fix.push_back(
-      {"NCCL_P2P_DISABLE=1 …", text("or without a reboot, slower, to see whether it "
-                                    "is this")});
+  finding.fix.push_back({"NCCL_P2P_DISABLE=1 …", text("without a reboot, slower, to see whether it "
+                                                      "is this")});
 }
 
 void numa_remote(Examination& look) {

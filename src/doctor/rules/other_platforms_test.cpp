@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
+using tests::card;
 
 namespace {
 
@@ -24,17 +26,6 @@ std::vector<int> processors(int count) {
   std::vector<int> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
   return all;
-}
-
-PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t device,
-                 const char* driver) {
-  PciFunction one;
-  one.address = address;
-  one.vendor = vendor;
-  one.device = device;
-  one.class_code = 0x030000;
-  one.driver = std::string(driver);
-  return one;
 }
 
 Facts machine() {
@@ -151,15 +142,11 @@ const std::vector<Mutation>& mutations() {
 }
 
 std::vector<Rule> rules() {
-  std::vector<Rule> all;
-  for (const auto group : {other_platform_rules(), processor_rules()})
-    all.insert(all.end(), group.begin(), group.end());
-  return all;
+  return tests::joined({other_platform_rules(), processor_rules()});
 }
 
 std::string first(const Facts& facts) {
-  const auto found = diagnose_with(rules(), facts, {}).findings;
-  return found.empty() ? "" : found.front().id;
+  return tests::first_of(rules(), facts);
 }
 
 }  // namespace

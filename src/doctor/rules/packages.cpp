@@ -4,9 +4,10 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
-#include "doctor/recipe.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -30,26 +31,11 @@ std::string gpu_names(const std::vector<SeenGpu>& gpus) {
                           : fmt::format("{} × {}", gpus.size(), gpus.front().name);
 }
 
-void add_cuda_wheel(Examination& look, Finding& finding, const std::vector<SeenGpu>& gpus) {
-  const SeenDriver driver = nvidia_driver(look);
-  TorchWish wish{look.facts.python.version.value_or(""),
-                 driver.version,
-                 driver.cuda,
-                 {},
-                 is_aarch64(look.facts),
-                 ""};
-  for (const SeenGpu& gpu : gpus) wish.capabilities.push_back(gpu.capability);
-  if (const auto recipe = torch_for(look.knowledge.compatibility(), wish))
-    finding.fix.push_back(
-        {install_command(look.facts.python, *recipe),
-         text("PyTorch {} with CUDA {}: about 3 GB to download", recipe->release, recipe->cuda)});
-}
-
 void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<SeenGpu>& gpus) {
   Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
-  add_cuda_wheel(look, finding, gpus);
+  add_reinstall(look, finding, wish_of(look, Framework::kTorch));
 }
 
 void torch_without_cuda(Examination& look) {
@@ -63,11 +49,11 @@ void torch_without_cuda(Examination& look) {
       text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
   if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
-    finding.fix.push_back({install_command(look.facts.python,
-                                           "--force-reinstall torch --index-url "
-                                           "https://download.pytorch.org/whl/rocm" +
-                                               rows.front().rocm),
-                           ""});
+    finding.fix.push_back(
+        {install_command(
+             look.facts.python,
+             "--force-reinstall torch" + torch_index_option(look, "rocm" + rows.front().rocm)),
+         ""});
 }
 
 void torch_without_cuda_on_arm(Examination& look) {
@@ -132,8 +118,7 @@ void torch_pair(Examination& look) {
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);
-    const std::string index =
-        torch_tag.empty() ? "" : " --index-url https://download.pytorch.org/whl/" + torch_tag;
+    const std::string index = torch_tag.empty() ? "" : torch_index_option(look, torch_tag);
     finding.fix.push_back(
         {install_command(look.facts.python,
                          "--force-reinstall 'torch==" + std::string(base_of(torch->version)) +
@@ -238,12 +223,11 @@ Severity severity_beside_torch(Examination& look) {
 }
 
 void jax_fix(Examination& look, Finding& finding) {
-  const SeenDriver driver = nvidia_driver(look);
-  const bool thirteen = !driver.cuda.empty() && !is_older(driver.cuda, "13.0") &&
-                        torch_cuda(look).find("12") == std::string::npos;
-  finding.fix.push_back(
-      {install_command(look.facts.python, thirteen ? "-U 'jax[cuda13]'" : "-U 'jax[cuda12]'"),
-       text("JAX with the plugin and CUDA's libraries that belong to it")});
+  // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
+  Wish wish = wish_of(look, Framework::kJax);
+  if (torch_cuda(look).starts_with("12") && is_older("12.9", wish.driver_cuda))
+    wish.driver_cuda = "12.9";
+  add_reinstall(look, finding, wish);
 }
 
 void jax_plugin(Examination& look) {

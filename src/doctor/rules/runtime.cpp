@@ -73,7 +73,7 @@ void throttle(Examination& look) {
          heat ? text("clean fans and filters, let air through; in a rack the airflow past the card")
               : text("check the power supply, its cables and the card's connectors")});
     finding.fix.push_back({fmt::format("sudo nvidia-smi -i {} -pl WATTS", pasted(gpu.pci_address)),
-                           text("or a lower power limit, which at least keeps clocks steady")});
+                           text("a lower power limit, which at least keeps clocks steady")});
   }
 }
 
@@ -110,7 +110,7 @@ void shm_full(Examination& look) {
       look.found(text("/dev/shm is full: {} of {} MiB; the next DataLoader worker will be killed",
                       *used / kMib, *total / kMib));
   finding.fix.push_back({"ls -lS /dev/shm | head", text("delete what programs have left there")});
-  finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("or enlarge it")});
+  finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
 void open_files(Examination& look) {
@@ -208,8 +208,7 @@ void rendezvous(Examination& look) {
   finding.evidence.push_back(because);
   finding.fix.push_back({"export GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME=eth0",
                          text("with the interface that leads to the others: ip -br addr")});
-  finding.fix.push_back(
-      {"sudoedit /etc/hosts", text("or give the name the machine's real address")});
+  finding.fix.push_back({"sudoedit /etc/hosts", text("give the name the machine's real address")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -5,9 +5,10 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
-#include "doctor/recipe.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
@@ -232,8 +233,7 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
     finding.evidence.push_back(told(one));
     if (one.from == From::kVariable)
       finding.fix.push_back({"unset LD_LIBRARY_PATH", text("JAX then takes CUDA from its wheels")});
-    finding.fix.push_back(
-        {install_command(look.facts.python, fmt::format("-U 'jax[cuda{}]'", row.cuda_major)), ""});
+    add_reinstall(look, finding, wish_of(look, Framework::kJax));
     return;
   }
 }
@@ -348,11 +348,12 @@ void tensorflow_libraries(Examination& look) {
                                " LD_LIBRARY_PATH=" + pasted(folder),
                            text("then activate the environment anew")});
   }
-  finding.fix.push_back({install_command(look.facts.python, is_older(tensorflow->version, "2.14")
-                                                                ? "-U 'tensorflow[and-cuda]'"
-                                                                : "'tensorflow[and-cuda]==" +
-                                                                      tensorflow->version + "'"),
-                         text("brings CUDA and cuDNN as wheels")});
+  if (!is_older(tensorflow->version, "2.14"))
+    finding.fix.push_back(
+        {install_command(look.facts.python, "'tensorflow[and-cuda]==" + tensorflow->version + "'"),
+         text("brings CUDA and cuDNN as wheels")});
+  else
+    add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
 }
 
 void cupy(Examination& look) {

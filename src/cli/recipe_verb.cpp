@@ -1,0 +1,328 @@
+// `berth env --format pip|conda|dockerfile`: the recipe that the compatibility data proves for this
+// machine, or for one that the options describe; or which of them stops it, and what to change.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/verbs.hpp"
+#include "doctor/collect.hpp"
+#include "doctor/recipe_machine.hpp"
+#include "doctor/recipe_text.hpp"
+#include "doctor/version.hpp"
+#include "inventory/observe.hpp"
+#include "output/environment_text.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::cli {
+namespace {
+
+using doctor::Changes;
+using doctor::Framework;
+using doctor::Platform;
+using doctor::RecipeFormat;
+using doctor::RecipeMachine;
+using doctor::Wish;
+
+Error wrong(std::string message, std::string hint) {
+  return {ErrorCode::kInvalidArgument, "E0830", std::move(message), std::move(hint)};
+}
+
+constexpr const char* kExample = "berth env --format pip --framework torch";
+
+Status check_options(const Context& context, Framework& framework) {
+  const Arguments& given = context.arguments;
+  const auto word = given.value("--framework");
+  if (!word)
+    return wrong(text("--format {} is about one framework: --framework", *given.value("--format")),
+                 kExample);
+  framework = *doctor::framework_of(*word);
+  for (const char* option : {"--devices", "--memory", "--cpus", "--override", "--quiet"})
+    if (given.has(option)) return wrong(text("{} goes with no recipe", option), kExample);
+  if (const auto gpus = given.value("--gpus"); gpus && *gpus != "0" && *gpus != "none")
+    return wrong(text("a recipe is for all GPUs of a machine: --gpus can be 0 or none alone"),
+                 kExample);
+  const bool cpu = given.has("--cpu") || given.has("--gpus");
+  for (const char* option : {"--driver", "--gpu", "--compute-capability"})
+    if (cpu && given.has(option))
+      return wrong(text("{} is about a GPU, and the recipe is for the CPU", option), kExample);
+  return Done{};
+}
+
+Result<std::string> version(const Context& context, const char* option, std::size_t fewest,
+                            const char* like) {
+  const auto word = context.arguments.value(option);
+  if (!word) return std::string();
+  const auto parts = doctor::version_of(*word);
+  if (parts.size() < fewest || word->find_first_not_of("0123456789.") != std::string::npos ||
+      word->size() > 20)
+    return Error{ErrorCode::kInvalidArgument, "E0835",
+                 text("{}: '{}' is no version as {} is", option, printable(*word), like),
+                 std::string(option) + " " + like};
+  return *word;
+}
+
+/// "550.54" is taken for the newest of its kind.
+std::string newest_of(const std::string& driver) {
+  return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
+}
+
+Status describe(const Context& context, RecipeMachine& machine) {
+  const Arguments& given = context.arguments;
+  const auto driver = version(context, "--driver", 1, "550.54.14");
+  if (!driver) return driver.error();
+  const auto python = version(context, "--python-version", 2, "3.11");
+  if (!python) return python.error();
+  const auto capability = version(context, "--compute-capability", 2, "8.6");
+  if (!capability) return capability.error();
+  if (!driver->empty() || !capability->empty() || given.has("--gpu")) {
+    machine.become_another();
+    machine.driver = *driver;
+    if (!driver->empty()) machine.wish.driver = newest_of(*driver);
+    machine.wish.driver_cuda = doctor::shipped_compatibility().cuda_of_driver(machine.wish.driver);
+    for (const std::string& name : given.values("--gpu"))
+      machine.gpus.push_back({name, doctor::shipped_compatibility().capability_of(name)});
+    if (!capability->empty()) {
+      if (machine.gpus.empty()) machine.gpus.push_back({"", ""});
+      for (auto& gpu : machine.gpus) gpu.capability = *capability;
+    }
+  }
+  if (!python->empty()) machine.wish.python = doctor::beginning(*python);
+  return Done{};
+}
+
+Status check_gpus(RecipeMachine& machine) {
+  for (const auto& gpu : machine.gpus) {
+    if (gpu.capability.empty())
+      return Error{ErrorCode::kInvalidArgument, "E0835",
+                   text("nobody here knows the compute capability of the {}", printable(gpu.name)),
+                   text("say it: {}", "--compute-capability 8.6")};
+    machine.wish.capabilities.push_back(gpu.capability);
+  }
+  return Done{};
+}
+
+std::string list(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string range_of(const Wish& wish) {
+  std::vector<std::string> rows;
+  for (const auto& build : doctor::builds_of(doctor::shipped_compatibility(), wish.framework,
+                                             wish.platform, wish.aarch64)) {
+    const std::string row = fmt::format("{} {}: {}", doctor::name_of(wish.framework), build.release,
+                                        build.python.substr(0, build.python.find(' ')));
+    if (rows.size() < 3 && (rows.empty() || rows.back() != row)) rows.push_back(row);
+  }
+  return list(rows);
+}
+
+std::string described(const RecipeMachine& machine) {
+  const Wish& wish = machine.wish;
+  std::vector<std::string> parts;
+  if (!wish.python.empty()) parts.push_back("Python " + wish.python);
+  if (wish.platform == Platform::kNvidia) {
+    if (!machine.driver.empty()) parts.push_back(text("driver {}", machine.driver));
+    for (const auto& gpu : machine.gpus)
+      parts.push_back(gpu.name.empty() ? text("compute capability {}", gpu.capability)
+                                       : text("{} (compute capability {})", printable(gpu.name),
+                                              gpu.capability));
+  }
+  if (wish.platform == Platform::kRocm) parts.emplace_back("ROCm");
+  if (wish.aarch64) parts.emplace_back("aarch64");
+  return list(parts);
+}
+
+/// One sentence a change, then the commands.
+Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
+  const Wish& wish = machine.wish;
+  const std::string name = doctor::name_of(wish.framework);
+  const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
+  const std::string base =
+      fmt::format("berth env --format {} --framework {}", format, doctor::word_of(wish.framework));
+  std::string same = base;  // of the machine that was asked about
+  for (const char* option : {"--driver", "--gpu", "--compute-capability"})
+    for (const std::string& value : given.values(option))
+      same += fmt::format(" {} {}", option, output::shell_word(value));
+  Error error{ErrorCode::kNotFound, "E0833",
+              text("no build of {} is known to run here: {}", name, described(machine)), ""};
+  const auto hint = [&](const std::string& line) {
+    error.hint += (error.hint.empty() ? "" : "\n") + line;
+  };
+  if (changes.another_index) {
+    error.id = "E0834";
+    error.message += "\n  " + text(
+                                  "{} has PyPI's builds alone, and none of them does; others are "
+                                  "in PyTorch's own index",
+                                  machine.index.named());
+    hint(text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
+              doctor::kTorchIndex));
+  }
+  if (changes.driver_too_new) {
+    error.id = "E0831";
+    error.message +=
+        "\n  " + text("driver {} is the last branch that runs such a GPU", changes.last_branch);
+  } else if (!changes.driver.empty()) {
+    if (!changes.another_index) error.id = "E0831";
+    error.message += "\n  " + text("the driver is too old: {} or newer would do", changes.driver);
+    hint(text("install driver {} or newer", changes.driver));
+  }
+  if (!changes.pythons.empty()) {
+    if (error.id == "E0833") error.id = "E0832";
+    error.message +=
+        "\n  " + (changes.both ? text("and so is Python: {}", range_of(wish))
+                               : text("of Python it takes another: {}", range_of(wish)));
+    hint(same + " --python-version " + changes.pythons.front());
+  }
+  if (error.id == "E0833" && wish.platform == Platform::kNvidia)
+    error.message += "\n  " + text("the GPU stops it: no driver and no Python makes up for it");
+  if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
+  if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
+    error.message += "\n  " + text("CuPy computes on GPUs; NumPy is its twin on the CPU");
+  return error;
+}
+
+/// pip is bound to a Python; conda and an image bring one, preferably this one.
+std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, bool python_given) {
+  const auto& known = doctor::shipped_compatibility();
+  auto recipe = doctor::recipe_for(known, machine.wish);
+  if (recipe || python_given || format == RecipeFormat::kPip) return recipe;
+  for (const std::string& python : doctor::changes_for(known, machine.wish).pythons) {
+    Wish other = machine.wish;
+    other.python = python;
+    if (auto found = doctor::recipe_for(known, other)) {
+      machine.wish = other;
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Recipe& recipe) {
+  const Wish& wish = machine.wish;
+  const std::string name = doctor::name_of(wish.framework);
+  const auto& build = recipe.build;
+  std::vector<std::string> out;
+  if (wish.platform == Platform::kNvidia) {
+    out.push_back(text("{} {} built with CUDA {}", name, build.release, build.cuda));
+    out.push_back(machine.driver.empty()
+                      ? text("driver: needs {} or newer", recipe.driver)
+                      : text("driver {}: {} or newer is needed", machine.driver, recipe.driver));
+    for (const auto& gpu : machine.gpus)
+      out.push_back(recipe.by_ptx
+                        ? text("{} (compute capability {}): the driver compiles its kernels at the "
+                               "first start, which takes long",
+                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability)
+                        : text("{} (compute capability {}): this build serves it",
+                               gpu.name.empty() ? "GPU" : gpu.name, gpu.capability));
+  } else if (wish.platform == Platform::kRocm) {
+    out.push_back(text("{} {} for AMD's ROCm", name, build.release));
+  } else {
+    out.push_back(machine.why_cpu.empty()
+                      ? text("{} {} for the CPU", name, build.release)
+                      : text("{} {} for the CPU: {}", name, build.release, machine.why_cpu));
+  }
+  if (!wish.python.empty())
+    out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
+  if (recipe.packages.size() > 1)
+    out.push_back(text("{}: newer ones have left out such a GPU", recipe.packages.back()));
+  if (machine.index.is_mirror())
+    out.push_back(text("packages come from {} ({})", machine.index.named(),
+                       machine.index.main ? machine.index.main->from : "no-index"));
+  return out;
+}
+
+void write_json(const Context& context, const std::string& format, const RecipeMachine& machine,
+                const doctor::RecipeOrder& order) {
+  const auto& build = order.recipe.build;
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("format", format);
+  json.field("framework", doctor::word_of(order.framework));
+  json.field("release", build.release);
+  json.text_field("cuda", build.cuda);
+  json.field("packages", order.recipe.packages);
+  json.text_field("index_url", order.choice.url);
+  json.text_field("python", order.python);
+  json.field("release_pythons", build.python);
+  json.text_field("needs_driver", order.recipe.driver);
+  json.text_field("driver", machine.driver);
+  json.key("gpus");
+  json.open('[');
+  for (const auto& gpu : machine.gpus) {
+    json.open('{');
+    json.text_field("name", gpu.name);
+    json.field("compute_capability", gpu.capability);
+    json.close('}');
+  }
+  json.close(']');
+  json.text_field("base_image", order.image);
+  json.field("reasons", order.reasons);
+  json.field("recipe", doctor::recipe_text(*doctor::recipe_format_of(format), order));
+  json.close('}');
+  context.out(json.finish());
+}
+
+Error no_image(const std::string& python) {
+  std::vector<std::string> pythons;
+  for (const auto& row : doctor::shipped_compatibility().images) pythons.push_back(row.python);
+  return {
+      ErrorCode::kNotFound, "E0836",
+      text("no base image for Python {} is known; there are some for {}", python, list(pythons)),
+      "--python-version " + pythons.front()};
+}
+
+}  // namespace
+
+Result<int> print_recipe(const Context& context) {
+  const std::string word = *context.arguments.value("--format");
+  const RecipeFormat format = *doctor::recipe_format_of(word);
+  Framework framework{};
+  if (const auto sound = check_options(context, framework); !sound) return sound.error();
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
+  const doctor::Facts facts = doctor::collect(doctor::this_machine(doctor::Depth::kLive));
+  const bool cpu = context.arguments.has("--cpu") || context.arguments.has("--gpus");
+  RecipeMachine machine = doctor::machine_for_recipe(facts, framework, cpu);
+  if (const auto sound = describe(context, machine); !sound) return sound.error();
+  if (const auto sound = check_gpus(machine); !sound) return sound.error();
+
+  doctor::RecipeOrder order;
+  order.framework = framework;
+  order.target = facts.python;
+  machine.index = order.index =
+      format == RecipeFormat::kPip ? facts.packages.of(facts.python) : facts.packages.pip;
+  doctor::keep_to(order.index, machine.wish);
+  std::string torch_index = context.arguments.value("--torch-index").value_or("");
+  while (torch_index.ends_with('/')) torch_index.pop_back();
+  if (!torch_index.empty()) machine.wish.pypi_only = false;
+  auto recipe = find(machine, format, context.arguments.has("--python-version"));
+  if (!recipe) return no_recipe(machine, word, context.arguments);
+
+  order.recipe = *recipe;
+  order.python = machine.wish.python;
+  order.choice = doctor::index_of(recipe->build, order.index, torch_index);
+  order.channels = facts.packages.conda;
+  if (machine.is_another || context.arguments.has("--python-version")) order.target = {};
+  order.reasons = reasons(machine, *recipe);
+  if (format == RecipeFormat::kDockerfile) {
+    const auto& images = doctor::shipped_compatibility().images;
+    const auto image = std::find_if(images.begin(), images.end(), [&](const auto& row) {
+      return order.python.empty() ? doctor::in_range(row.python, recipe->build.python)
+                                  : row.python == order.python;
+    });
+    if (image == images.end()) return no_image(order.python);
+    order.image = image->image;
+    order.python = image->python;
+  }
+  if (context.json) {
+    write_json(context, word, machine, order);
+    return 0;
+  }
+  for (const std::string& note : machine.notes) context.err("# " + note + "\n");
+  context.out(doctor::recipe_text(format, order));
+  return 0;
+}
+
+}  // namespace berth::cli

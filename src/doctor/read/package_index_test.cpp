@@ -1,0 +1,105 @@
+#include "doctor/facts/package_index.hpp"
+
+#include <doctest/doctest.h>
+
+#include "doctor/facts/python.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth;
+using namespace berth::doctor;
+
+namespace {
+
+PackageSources read(const system::TemporaryTree& files, Environment environment,
+                    const std::string& prefix = "/venv") {
+  environment.emplace("HOME", "/home/me");
+  PythonFacts python;
+  python.prefix = prefix;
+  return collect_package_sources(Tree(files.path), environment, python);
+}
+
+}  // namespace
+
+TEST_CASE("pip's places count in pip's order, and its variables over all of them") {
+  system::TemporaryTree files;
+  CHECK_FALSE(read(files, {}).pip.is_mirror());
+  files.put("etc/pip.conf", "[global]\nindex-url = https://global.lab/simple\n");
+  CHECK(read(files, {}).pip.main->url == "https://global.lab/simple");
+  files.put("home/me/.config/pip/pip.conf",
+            "[install]\nindex_url: https://user.lab/simple/\n[global]\nindex-url = "
+            "https://not.this/one\nextra-index-url =\n    https://a.lab/simple\n    "
+            "https://b.lab/whl/cu126\n");
+  const auto user = read(files, {}).pip;
+  CHECK(user.main->url == "https://user.lab/simple");
+  CHECK(user.main->from == "/home/me/.config/pip/pip.conf");
+  CHECK(user.extra.size() == 2);
+  CHECK(user.tags().back() == "cu126");
+  files.put("venv/pip.conf", "[global]\nindex-url = https://site.lab/simple\n");
+  CHECK(read(files, {}).pip.main->url == "https://site.lab/simple");
+  files.put("named.conf", "[global]\nno-index = yes\n");
+  CHECK(read(files, {{"PIP_CONFIG_FILE", "/named.conf"}}).pip.no_index);
+  const auto none = read(files, {{"PIP_CONFIG_FILE", "/dev/null"}}).pip;
+  CHECK_FALSE(none.is_mirror());
+  const auto variable = read(files, {{"PIP_INDEX_URL", "https://pypi.org/simple"}}).pip;
+  CHECK_FALSE(variable.is_mirror());
+}
+
+TEST_CASE("uv has settings of its own, and reads none of pip's") {
+  system::TemporaryTree files;
+  files.put("etc/pip.conf", "[global]\nindex-url = https://pip.lab/simple\n");
+  CHECK_FALSE(read(files, {}).uv.is_mirror());
+  files.put("home/me/.config/uv/uv.toml",
+            "[[index]]\nname = \"a\"\nurl = \"https://a.lab/simple\"\ndefault = true\n\n"
+            "[[index]]\nurl = \"https://b.lab/whl/cu126\"\n"
+            "[[index]]\nurl = \"https://c.lab/x\"\nexplicit = true\n");
+  const auto uv = read(files, {}).uv;
+  CHECK(uv.main->url == "https://a.lab/simple");
+  REQUIRE(uv.extra.size() == 1);
+  CHECK(uv.extra.front().url == "https://b.lab/whl/cu126");
+  files.put("work/project/uv.toml", "index-url = \"https://project.lab/simple\"\n");
+  CHECK(read(files, {{"PWD", "/work/project/deep/er"}}).uv.main->url ==
+        "https://project.lab/simple");
+  CHECK(read(files, {{"UV_DEFAULT_INDEX", "lab=https://v.lab/simple"}}).uv.main->url ==
+        "https://v.lab/simple");
+}
+
+TEST_CASE("conda's channels are those of the last file that names any") {
+  system::TemporaryTree files;
+  CHECK(read(files, {}).conda.channels.empty());
+  files.put("home/me/.condarc",
+            "channel_alias: https://conda.lab\nchannels:\n  - conda-forge  # ours\n  - "
+            "https://conda.lab/t/sEcReT/mine\nssl_verify: true\n");
+  const auto conda = read(files, {}).conda;
+  REQUIRE(conda.channels.size() == 2);
+  CHECK(conda.channels[0] == "conda-forge");
+  CHECK(conda.channels[1] == "https://conda.lab/mine");
+  files.put("rc", "channels: [lab, \"https://x.lab/y\"]\n");
+  CHECK(read(files, {{"CONDARC", "/rc"}}).conda.channels ==
+        std::vector<std::string>{"lab", "https://x.lab/y"});
+}
+
+TEST_CASE("passwords in addresses are left where they are") {
+  system::TemporaryTree files;
+  const auto pip =
+      read(files, {{"PIP_INDEX_URL", "https://me:pa%40ss@mirror.lab/simple/?token=abc"}}).pip;
+  CHECK(pip.main->url == "https://mirror.lab/simple");
+  CHECK(pip.main->has_secret);
+  CHECK(without_secrets("[global]\nindex-url = https://me:pass@mirror.lab/simple\nproxy = "
+                        "\"http://u:p@proxy.lab:3128\"\nplain = 1\n") ==
+        "[global]\nindex-url = https://mirror.lab/simple\nproxy = "
+        "\"http://proxy.lab:3128\"\nplain = 1\n");
+}
+
+TEST_CASE("settings that nobody can read, or that are none, do no harm") {
+  system::TemporaryTree files;
+  files.put("etc/pip.conf/x", "");         // a folder in the file's place
+  CHECK(read(files, {}).pip.is_mirror());  // not known to be PyPI
+  for (const char* text : {"[", "[global", "=\n=", "index-url", "[global]\nindex-url =\n",
+                           "[[index]]\nurl=\"", "channels:", "channels: [", "\n\n   \n"}) {
+    files.put("named", text);
+    const auto sources =
+        read(files,
+             {{"PIP_CONFIG_FILE", "/named"}, {"UV_CONFIG_FILE", "/named"}, {"CONDARC", "/named"}});
+    CHECK(sources.conda.channels.empty());
+  }
+}

@@ -1,0 +1,213 @@
+#include "doctor/recipe.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "doctor/recipe_text.hpp"
+#include "doctor/version.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+const Compatibility& known() {
+  return shipped_compatibility();
+}
+
+Wish wish_for(Framework framework, const char* python, const char* driver, const char* capability) {
+  Wish wish;
+  wish.framework = framework;
+  wish.python = python;
+  wish.driver = driver;
+  wish.driver_cuda = known().cuda_of_driver(driver);
+  wish.capabilities = {capability};
+  return wish;
+}
+
+/// By the tables alone, without the code under test.
+void check_against_tables(const Wish& wish, const Recipe& recipe) {
+  CHECK(in_range(wish.python, recipe.build.python));
+  const std::string major = known().driver_for(recipe.build.cuda);
+  REQUIRE_FALSE(major.empty());
+  CHECK_FALSE(is_older(wish.driver, major));
+  CHECK_FALSE(is_older(wish.driver, recipe.driver));
+  const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
+  REQUIRE(bounds != nullptr);
+  CHECK_FALSE((!bounds->first.empty() && is_older(recipe.build.cuda, bounds->first)));
+  CHECK_FALSE((!bounds->last.empty() && is_older(bounds->last, recipe.build.cuda)));
+  if (wish.planned && !bounds->first.empty())
+    CHECK_FALSE(is_older(wish.driver, known().driver_made_for(bounds->first)));
+  if (wish.framework == Framework::kTorch) {
+    const bool listed =
+        std::any_of(known().torch.begin(), known().torch.end(), [&](const TorchRelease& row) {
+          return row.version == recipe.build.release && row.python == recipe.build.python &&
+                 std::find(row.cuda.begin(), row.cuda.end(), recipe.build.cuda) != row.cuda.end();
+        });
+    CHECK(listed);
+  }
+  if (recipe.by_ptx) CHECK_FALSE(is_older(wish.driver_cuda, recipe.build.cuda));
+}
+
+/// What stops it must be what stops it: with it changed there is a recipe.
+void check_changes(const Wish& wish, const Changes& changes) {
+  Wish other = wish;
+  const auto with_driver = [&](const std::string& driver) {
+    other.driver = driver;
+    other.driver_cuda = known().cuda_of_driver(driver);
+  };
+  if (changes.both) {
+    with_driver("580.95.05");
+    other.python = changes.pythons.front();
+    CHECK(recipe_for(known(), other));
+    return;
+  }
+  if (!changes.driver.empty()) {
+    with_driver(changes.driver);
+    CHECK(recipe_for(known(), other));
+    // And it is the lowest that does.
+    if (!changes.driver_too_new) CHECK(is_older(wish.driver, changes.driver));
+  }
+  other = wish;
+  for (const std::string& python : changes.pythons) {
+    other.python = python;
+    CHECK(recipe_for(known(), other));
+  }
+  if (!changes.driver.empty() || !changes.pythons.empty()) return;
+  for (const char* driver : {"470.256.02", "535.183.01", "580.95.05"})
+    for (int minor = 6; minor < 16; ++minor) {
+      with_driver(driver);
+      other.python = "3." + std::to_string(minor);
+      CHECK_FALSE(recipe_for(known(), other));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a recipe keeps to every row of the tables, or names what stops it") {
+  int recipes = 0, stopped = 0;
+  for (const Framework framework :
+       {Framework::kTorch, Framework::kTensorflow, Framework::kJax, Framework::kCupy})
+    for (const char* driver : {"470.256.02", "525.147.05", "535.183.01", "550.54.14", "570.124.06",
+                               "580.95.05", "595.71.05"})
+      for (const char* capability : {"5.2", "7.0", "8.6", "9.0", "10.0", "12.0"})
+        for (const char* python : {"3.9", "3.10", "3.11", "3.12", "3.13", "3.14"})
+          for (const bool planned : {false, true}) {
+            Wish wish = wish_for(framework, python, driver, capability);
+            wish.planned = planned;
+            CAPTURE(word_of(framework));
+            CAPTURE(driver);
+            CAPTURE(capability);
+            CAPTURE(python);
+            CAPTURE(planned);
+            if (const auto recipe = recipe_for(known(), wish)) {
+              ++recipes;
+              check_against_tables(wish, *recipe);
+            } else {
+              ++stopped;
+              check_changes(wish, changes_for(known(), wish));
+            }
+          }
+  CHECK(recipes > 500);
+  CHECK(stopped > 500);
+}
+
+TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") {
+  const auto old_driver = recipe_for(known(), wish_for(Framework::kTorch, "3.11", "470.86", "8.6"));
+  REQUIRE(old_driver);
+  CHECK(old_driver->build.cuda == "11.8");
+  Wish pascal = wish_for(Framework::kTorch, "3.11", "550.54.14", "6.1");
+  pascal.keep = "2.8.0+cu128";
+  const auto kept = recipe_for(known(), pascal);
+  REQUIRE(kept);
+  CHECK(kept->build.release == "2.8");
+  CHECK(kept->build.cuda == "12.6");
+  const auto blackwell =
+      recipe_for(known(), wish_for(Framework::kTorch, "3.12", "575.51.03", "12.0"));
+  REQUIRE(blackwell);
+  CHECK(blackwell->build.cuda == "12.8");
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTorch, "2.7", "580.95.05", "8.6")));
+}
+
+TEST_CASE("TensorFlow's PTX for Hopper wants a driver that was made for its CUDA") {
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0")));
+  const auto changes =
+      changes_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
+  CHECK(changes.driver == "555.42.02");
+  CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "570.26", "9.0")));
+  CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "525.85.12", "8.6")));
+}
+
+TEST_CASE("an old GPU keeps the cuDNN that still serves it, where pip would take a newer one") {
+  const auto volta = recipe_for(known(), wish_for(Framework::kJax, "3.12", "570.26", "7.0"));
+  REQUIRE(volta);
+  CHECK(volta->packages ==
+        std::vector<std::string>{"jax[cuda12]==0.12.*", "nvidia-cudnn-cu12==9.10.*"});
+  const auto ampere = recipe_for(known(), wish_for(Framework::kJax, "3.12", "570.26", "8.6"));
+  REQUIRE(ampere);
+  CHECK(ampere->packages.size() == 1);
+}
+
+TEST_CASE("behind a mirror of PyPI only builds that PyPI has are taken") {
+  Wish wish = wish_for(Framework::kTorch, "3.11", "535.183.01", "8.6");
+  wish.pypi_only = true;
+  const auto recipe = recipe_for(known(), wish);
+  REQUIRE(recipe);
+  CHECK(recipe->build.release == "2.10");  // the last whose wheel on PyPI is for CUDA 12
+  CHECK(recipe->build.on_pypi);
+  wish.tags = {"cu126"};
+  CHECK(recipe_for(known(), wish)->build.release == known().torch.front().version);
+  wish.driver = "470.256.02";
+  wish.driver_cuda = "11.4";
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).another_index);
+}
+
+TEST_CASE("a planned driver must be one that runs the GPU at all") {
+  Wish wish = wish_for(Framework::kCupy, "3.12", "550.54.14", "12.0");
+  CHECK(recipe_for(known(), wish));
+  wish.planned = true;
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).driver == "570.26");
+  Wish volta = wish_for(Framework::kTorch, "3.12", "595.71.05", "7.0");
+  volta.planned = true;
+  CHECK_FALSE(recipe_for(known(), volta));
+  CHECK(changes_for(known(), volta).driver_too_new);
+}
+
+TEST_CASE("a known bad release is left out by its number") {
+  const auto recipe = recipe_for(known(), wish_for(Framework::kJax, "3.10", "570.26", "8.6"));
+  REQUIRE(recipe);
+  CHECK(recipe->packages.front() == "jax[cuda12]==0.6.*,!=0.6.1");
+}
+
+TEST_CASE("recipe texts hold what their reader takes, and no public index beside a mirror") {
+  RecipeOrder order;
+  const Wish wish = wish_for(Framework::kTorch, "3.11", "550.54.14", "8.6");
+  order.recipe = *recipe_for(known(), wish);
+  order.python = "3.11";
+  order.image = "python:3.11.14-slim-bookworm";
+  order.reasons = {"because"};
+  order.choice = index_of(order.recipe.build, order.index);
+  order.target.interpreter = std::string("/venv/bin/python");
+  CHECK(recipe_text(RecipeFormat::kPip, order) ==
+        "# because\n/venv/bin/python -m pip install 'torch==2.14.*' --index-url "
+        "https://download.pytorch.org/whl/cu126\n");
+  CHECK(recipe_text(RecipeFormat::kConda, order).find("  - python=3.11\n  - pip\n  - pip:\n") !=
+        std::string::npos);
+
+  order.index.main = IndexAddress{"https://mirror.lab/simple", "PIP_INDEX_URL"};
+  order.choice = index_of(order.recipe.build, order.index);
+  CHECK(order.choice.is_unknown);
+  order.recipe.build.on_pypi = true;
+  order.choice = index_of(order.recipe.build, order.index);
+  for (const auto format : {RecipeFormat::kPip, RecipeFormat::kConda, RecipeFormat::kDockerfile})
+    CHECK(recipe_text(format, order).find("pytorch.org") == std::string::npos);
+  CHECK(recipe_text(RecipeFormat::kDockerfile, order)
+            .find("ARG PIP_INDEX_URL=https://mirror.lab/simple\n") != std::string::npos);
+  order.index.main = IndexAddress{"https://mirror.lab/simple", "PIP_INDEX_URL", true};
+  const std::string secret = recipe_text(RecipeFormat::kDockerfile, order);
+  CHECK(secret.find("mirror.lab") == std::string::npos);
+  CHECK(secret.find("--mount=type=secret,id=pip,target=/etc/pip.conf") != std::string::npos);
+}

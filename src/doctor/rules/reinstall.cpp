@@ -1,0 +1,70 @@
+#include "doctor/rules/reinstall.hpp"
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string again(const PythonFacts& python) {
+  if (python.is_externally_managed) return "";
+  return python.has_uv ? "--reinstall " : "--force-reinstall ";
+}
+
+std::string beside_torch(const PythonFacts& python) {
+  std::string packages;
+  for (const char* more : {"torchvision", "torchaudio"})
+    if (python.distribution(more)) packages += std::string(more) + " ";
+  return packages;
+}
+
+}  // namespace
+
+Wish wish_of(Examination& look, Framework framework, const std::string& keep) {
+  Wish wish;
+  wish.framework = framework;
+  wish.python = look.facts.python.version.value_or("");
+  const SeenDriver driver = nvidia_driver(look);
+  wish.driver = driver.version;
+  wish.driver_cuda = driver.cuda;
+  for (const SeenGpu& gpu : seen_gpus(look)) wish.capabilities.push_back(gpu.capability);
+  wish.aarch64 = is_aarch64(look.facts);
+  wish.keep = keep;
+  keep_to(look.facts.packages.of(look.facts.python), wish);
+  return wish;
+}
+
+bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish) {
+  const PythonFacts& python = look.facts.python;
+  auto recipe = recipe_for(look.knowledge.compatibility(), wish);
+  if (!recipe && wish.pypi_only) {
+    Wish anywhere = wish;
+    anywhere.pypi_only = false;
+    recipe = recipe_for(look.knowledge.compatibility(), anywhere);
+  }
+  if (!recipe) return false;
+  const bool torch = wish.framework == Framework::kTorch;
+  const IndexChoice index = index_of(recipe->build, look.facts.packages.of(python));
+  const std::string words = (torch ? again(python) : "-U ") + (torch ? beside_torch(python) : "") +
+                            shell_words(*recipe, index);
+  std::string cost = text(
+      "{} {} built with CUDA {}: runs on this driver and these GPUs; no root "
+      "needed",
+      name_of(wish.framework), recipe->build.release, recipe->build.cuda);
+  if (index.is_unknown)
+    cost += "; " + text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
+                        look.facts.packages.of(python).named());
+  finding.fix.push_back({install_command(python, words), std::move(cost)});
+  return true;
+}
+
+std::string torch_index_option(Examination& look, const std::string& tag) {
+  const Build build{"", "", "", "", tag, false};
+  const IndexChoice index = index_of(build, look.facts.packages.of(look.facts.python));
+  if (index.url.empty()) return "";
+  return " --index-url " + (index.is_unknown ? "\"" + index.url + "\"" : index.url);
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,20 @@
+// Fixes that tell people to install a framework anew: the recipe that the compatibility data proves
+// for the machine, as `berth env --format pip` prints it.
+#pragma once
+
+#include <string>
+
+#include "doctor/recipe.hpp"
+#include "doctor/rule.hpp"
+
+namespace berth::doctor {
+
+/// This machine with its driver and all its GPUs, and this Python. `keep`: the release to stay with
+/// where that is possible.
+[[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
+/// false: there is no such recipe, and no fix was added.
+bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);
+/// " --index-url …" for PyTorch's build of that tag; "" where the configured index is to be asked.
+[[nodiscard]] std::string torch_index_option(Examination& look, const std::string& tag);
+
+}  // namespace berth::doctor
