@@ -83,12 +83,17 @@ Result<Sources> from_bundle(const std::string& folder) {
   if (!tree) return std::move(tree).error();
   Sources sources;
   sources.tree = *std::move(tree);
-  const auto part = [&](const char* name, std::size_t limit) -> Fact<std::string> {
-    int problem = 0;
-    if (auto text = slurp(folder + "/" + name, limit, &problem)) return std::move(*text);
-    return Unreadable{name, problem == ENOENT ? 0 : problem};
+  // As a tree, so that a FIFO or a device in place of a document is not waited for.
+  const Tree parts(folder);
+  const auto recorded = [](Fact<std::string> text, const char* name) -> Fact<std::string> {
+    if (text.is_absent()) return Unreadable{name, 0};
+    return text;
   };
-  sources.kernel_log = part("kernel.log", 4 << 20);
+  const auto part = [&](const std::string& name, std::size_t limit) {
+    return recorded(parts.read("/" + name, limit), name.c_str());
+  };
+  // Its end is the newest.
+  sources.kernel_log = recorded(parts.read_end("/kernel.log", 4 << 20), "kernel.log");
   auto driver = driver_from_json(part("driver.json", 1 << 20).value_or("{}"), "driver.json");
   if (!driver) return std::move(driver).error();
   sources.driver = *std::move(driver);

@@ -57,7 +57,8 @@ const char* words_for(ProbeState state) {
 }
 
 bool may_explain(std::string_view patterns, const Finding& cause, const Finding& other) {
-  if (cause.id == other.id) return false;
+  // A program's own fault in the log, or a GPU lent to a guest, is the cause of nothing worse.
+  if (cause.id == other.id || cause.severity == Severity::kInfo) return false;
   if (cause.confidence == Confidence::kLow && other.confidence != Confidence::kLow) return false;
   for (const std::string_view pattern : split(patterns, ' '))
     if (!pattern.empty() && matches(pattern, other.id)) return true;
@@ -180,10 +181,15 @@ void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
     weight[i] = weight_of(findings[i].severity);
     asked[i] = asked_about(error, findings[i].id);
   }
-  for (std::size_t round = 0; round < count; ++round) {
+  bool changed = true;
+  for (std::size_t round = 0; changed && round < count; ++round) {
+    changed = false;
     for (std::size_t cause = 0; cause < count; ++cause) {
       for (const std::size_t other : explained[cause]) {
-        depth[other] = std::max(depth[other], std::min(depth[cause] + 1, static_cast<int>(count)));
+        const int deeper = std::min(depth[cause] + 1, static_cast<int>(count));
+        changed = changed || deeper > depth[other] || weight[other] > weight[cause] ||
+                  asked[other] > asked[cause];
+        depth[other] = std::max(depth[other], deeper);
         weight[cause] = std::max(weight[cause], weight[other]);
         asked[cause] = std::max(asked[cause], asked[other]);
       }

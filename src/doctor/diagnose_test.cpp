@@ -18,6 +18,10 @@ void blind(Examination& look) {
   static_cast<void>(look.see(log));
 }
 
+void information(Examination& look) {
+  look.found("here").severity = Severity::kInfo;
+}
+
 std::vector<std::string> order(const std::vector<Rule>& rules) {
   std::vector<std::string> ids;
   for (const auto& finding : diagnose_with(rules, {}, {}).findings) ids.push_back(finding.id);
@@ -157,4 +161,10 @@ TEST_CASE("a framework that ran a kernel makes a rule that says it cannot doubtf
   CHECK(found[1].confidence == Confidence::kLow);
   CHECK(found[1].evidence.size() == 1);
   CHECK(found[0].confidence == Confidence::kHigh);
+}
+
+TEST_CASE("what is only information explains nothing") {
+  CHECK(order({{"DRV1", kLow, Severity::kError, true, "", "DRV2", information},
+               {"DRV2", kLow, Severity::kError, false, "", "", always}}) ==
+        std::vector<std::string>{"DRV2", "DRV1"});
 }

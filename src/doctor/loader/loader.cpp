@@ -57,7 +57,7 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
   };
   library_path_ = variable("LD_LIBRARY_PATH");
   preload_ = variable("LD_PRELOAD");
-  if (const auto cache = tree.read("/etc/ld.so.cache", 64 << 20))
+  if (const auto cache = tree.read("/etc/ld.so.cache", 16 << 20))
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
     configured_ = folders_of_configuration(tree);

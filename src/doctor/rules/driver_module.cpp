@@ -137,12 +137,13 @@ void nouveau(Examination& look) {
           fmt::format("/sys/bus/pci/devices/{}/driver → nouveau", gpu->address));
   if (alone) finding.evidence.push_back(text("/proc/modules: nouveau, and no nvidia"));
   const auto* lines = look.see(look.facts.nvidia.modprobe);
-  const ModprobeLine* ban = nullptr;
-  for (const ModprobeLine& line : lines == nullptr ? std::vector<ModprobeLine>() : *lines)
-    if (line.text == "blacklist nouveau") ban = &line;
-  if (lines != nullptr && ban != nullptr) {
+  std::string ban;  // the file that holds it
+  if (lines != nullptr)
+    for (const ModprobeLine& line : *lines)
+      if (line.text == "blacklist nouveau") ban = line.file;
+  if (!ban.empty()) {
     finding.evidence.push_back(
-        text("{} forbids nouveau, but the initial RAM disk was made before", ban->file));
+        text("{} forbids nouveau, but the initial RAM disk was made before", ban));
     finding.fix.push_back({"sudo update-initramfs -u && sudo reboot",
                            text("Fedora and its like: sudo dracut --force")});
     return;

@@ -274,7 +274,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("ROCm's nodes that are missing, or that this user may not open"), "FW*", kfd_permission},
     {"AMD02", kLibraries, Severity::kFatal, true, msgid("a ROCm without code for this GPU"), "FW*",
      gfx_unsupported},
-    {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "HW12",
+    {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "",
      iommu_passthrough},
     {"AMD05", kDriver, Severity::kWarning, false, msgid("a processor's GPU beside a card"), "",
      igpu_mixed},
