@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -40,13 +41,14 @@ std::optional<std::string> build_of(const Compatibility& known, const TorchWish&
   return best;
 }
 
-std::string quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+~";
-  if (path.find_first_not_of(kPlain) == std::string::npos) return path;
-  std::string out = "'";
-  for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += " " + pasted(word);
+  return out;
+}
+
+std::string program_of(const PythonFacts& python) {
+  return pasted(python.interpreter.value_or("python3"));
 }
 
 }  // namespace
@@ -64,24 +66,30 @@ std::optional<TorchRecipe> torch_for(const Compatibility& known, const TorchWish
   return best;
 }
 
-std::string install_command(const PythonFacts& python, const std::string& packages) {
-  const std::string interpreter = quoted(python.interpreter.value_or("python3"));
+std::string install_command(const PythonFacts& python, const std::vector<std::string>& words) {
+  const std::string interpreter = program_of(python);
   if (python.is_externally_managed)
-    return interpreter + " -m venv ~/gpu && ~/gpu/bin/pip install " + packages;
-  if (python.has_uv) return "uv pip install --python " + interpreter + " " + packages;
-  return interpreter + " -m pip install " + packages;
+    return interpreter + " -m venv ~/gpu && ~/gpu/bin/pip install" + joined(words);
+  if (python.has_uv) return "uv pip install --python " + interpreter + joined(words);
+  return interpreter + " -m pip install" + joined(words);
 }
 
-std::string install_command(const PythonFacts& python, const TorchRecipe& recipe) {
-  std::string packages = recipe.newest ? "torch" : "'torch==" + recipe.release + ".*'";
+std::string uninstall_command(const PythonFacts& python, const std::vector<std::string>& words) {
+  const std::string interpreter = program_of(python);
+  if (python.has_uv) return "uv pip uninstall --python " + interpreter + joined(words);
+  return interpreter + " -m pip uninstall -y" + joined(words);
+}
+
+std::string install_torch_command(const PythonFacts& python, const TorchRecipe& recipe) {
+  std::vector<std::string> words;
+  if (!python.is_externally_managed)
+    words.emplace_back(python.has_uv ? "--reinstall" : "--force-reinstall");
+  words.push_back(recipe.newest ? "torch" : "torch==" + recipe.release + ".*");
   for (const char* more : {"torchvision", "torchaudio"})
-    if (python.distribution(more)) packages += std::string(" ") + more;
-  const char* again = python.is_externally_managed ? ""
-                      : python.has_uv              ? "--reinstall "
-                                                   : "--force-reinstall ";
-  return install_command(python, again + packages +
-                                     " --index-url https://download.pytorch.org/whl/" +
-                                     tag_of_cuda(recipe.cuda));
+    if (python.distribution(more)) words.emplace_back(more);
+  words.emplace_back("--index-url");
+  words.push_back("https://download.pytorch.org/whl/" + tag_of_cuda(recipe.cuda));
+  return install_command(python, words);
 }
 
 }  // namespace berth::doctor

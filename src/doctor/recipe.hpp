@@ -28,10 +28,15 @@ struct TorchRecipe {
 [[nodiscard]] std::optional<TorchRecipe> torch_for(const Compatibility& known,
                                                    const TorchWish& wish);
 
-/// "… -m pip install PACKAGES", for the target's interpreter, as it is managed: pip, uv, or a fresh
-/// venv where a distribution manages it.
-[[nodiscard]] std::string install_command(const PythonFacts& python, const std::string& packages);
-/// The same for PyTorch with torchvision and torchaudio where they are installed too.
-[[nodiscard]] std::string install_command(const PythonFacts& python, const TorchRecipe& recipe);
+/// "… -m pip install WORDS", for the target's interpreter, as it is managed: pip, uv, or a fresh
+/// venv where a distribution manages it. Each word is quoted where a shell would see more in it.
+[[nodiscard]] std::string install_command(const PythonFacts& python,
+                                          const std::vector<std::string>& words);
+/// "… -m pip uninstall WORDS", without a question.
+[[nodiscard]] std::string uninstall_command(const PythonFacts& python,
+                                            const std::vector<std::string>& words);
+/// install_command() for PyTorch with torchvision and torchaudio where they are installed too.
+[[nodiscard]] std::string install_torch_command(const PythonFacts& python,
+                                                const TorchRecipe& recipe);
 
 }  // namespace berth::doctor

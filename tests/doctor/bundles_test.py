@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Diagnoses every bundle under tests/bundles: recorded failures, whose root cause must come first, and healthy
 machines, where nothing may be wrong. A bundle's expect.json says which it is:
-{"case": "F002", "first": "DRV05", "url": …, "evidence": […]}  or  {"healthy": "an idle laptop"}.
+{"case": "F002", "first": "DRV05", "also": […], "url": …}  or  {"healthy": "an idle laptop"}.
 
 usage: bundles_test.py BERTH [NAME…]       (with names: those alone, and what the doctor said)
 """
@@ -42,6 +42,8 @@ def main():
                 wrong.append(f"{bundle.name}: healthy ({expect['healthy']}), but {', '.join(bad)}")
             continue
         failures += 1
+        unseen = [one for one in expect.get("also", []) if one not in ids]
+        assert not unseen, f"{bundle.name}: nothing says {', '.join(unseen)}"
         first += ids[:1] == [expect["first"]]
         third += expect["first"] in ids[:3]
         if ids[:1] != [expect["first"]]:

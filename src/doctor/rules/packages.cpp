@@ -7,6 +7,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/recipe.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -41,7 +42,7 @@ void add_cuda_wheel(Examination& look, Finding& finding, const std::vector<SeenG
   for (const SeenGpu& gpu : gpus) wish.capabilities.push_back(gpu.capability);
   if (const auto recipe = torch_for(look.knowledge.compatibility(), wish))
     finding.fix.push_back(
-        {install_command(look.facts.python, *recipe),
+        {install_torch_command(look.facts.python, *recipe),
          text("PyTorch {} with CUDA {}: about 3 GB to download", recipe->release, recipe->cuda)});
 }
 
@@ -63,11 +64,11 @@ void torch_without_cuda(Examination& look) {
       text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
   if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
-    finding.fix.push_back({install_command(look.facts.python,
-                                           "--force-reinstall torch --index-url "
-                                           "https://download.pytorch.org/whl/rocm" +
-                                               rows.front().rocm),
-                           ""});
+    finding.fix.push_back(
+        {install_command(look.facts.python,
+                         {"--force-reinstall", "torch", "--index-url",
+                          "https://download.pytorch.org/whl/rocm" + rows.front().rocm}),
+         ""});
 }
 
 void torch_without_cuda_on_arm(Examination& look) {
@@ -96,7 +97,7 @@ void conda_without_cuda(Examination& look) {
                         name, package->version, gpu_names(gpus)));
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
     finding.fix.push_back(
-        {fmt::format("conda install -p {} '{}=*=*cuda*'", look.facts.python.prefix, name),
+        {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
   }
 }
@@ -132,13 +133,12 @@ void torch_pair(Examination& look) {
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);
-    const std::string index =
-        torch_tag.empty() ? "" : " --index-url https://download.pytorch.org/whl/" + torch_tag;
-    finding.fix.push_back(
-        {install_command(look.facts.python,
-                         "--force-reinstall 'torch==" + std::string(base_of(torch->version)) +
-                             "' " + name + index),
-         text("installs the pair that belongs together")});
+    std::vector<std::string> words{"--force-reinstall",
+                                   "torch==" + std::string(base_of(torch->version)), name};
+    if (!torch_tag.empty())
+      words.insert(words.end(), {"--index-url", "https://download.pytorch.org/whl/" + torch_tag});
+    finding.fix.push_back({install_command(look.facts.python, words),
+                           text("installs the pair that belongs together")});
     return;
   }
 }
@@ -165,7 +165,7 @@ void extension_build(Examination& look) {
     finding.evidence.push_back(one.path + "/direct_url.json: " + one.url);
     finding.fix.push_back(
         {install_command(look.facts.python,
-                         "--force-reinstall --no-deps --no-build-isolation " + one.name),
+                         {"--force-reinstall", "--no-deps", "--no-build-isolation", one.name}),
          text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch->version),
               is_older(torch->version, "2.7") ? "FALSE" : "TRUE")});
   }
@@ -194,7 +194,7 @@ void jax_fix(Examination& look, Finding& finding) {
   const bool thirteen = !driver.cuda.empty() && !is_older(driver.cuda, "13.0") &&
                         torch_cuda(look).find("12") == std::string::npos;
   finding.fix.push_back(
-      {install_command(look.facts.python, thirteen ? "-U 'jax[cuda13]'" : "-U 'jax[cuda12]'"),
+      {install_command(look.facts.python, {"-U", thirteen ? "jax[cuda13]" : "jax[cuda12]"}),
        text("JAX with the plugin and CUDA's libraries that belong to it")});
 }
 
@@ -232,7 +232,7 @@ void jax_plugin(Examination& look) {
     Finding& finding =
         look.found(text("{} is a release with a known fault: {}", named(*package), row.what));
     finding.evidence = {package->path, row.source};
-    finding.fix.push_back({install_command(look.facts.python, "'" + row.use + "'"), ""});
+    finding.fix.push_back({install_command(look.facts.python, {row.use}), ""});
   }
 }
 
@@ -250,7 +250,7 @@ void bitsandbytes_binary(Examination& look) {
       text("bitsandbytes has no binary for CUDA {}, which PyTorch was built with", cuda));
   finding.evidence.push_back(
       text("wanted {}.so, there are: {}", wanted, fmt::format("{}", fmt::join(*binaries, ", "))));
-  finding.fix.push_back({install_command(look.facts.python, "-U bitsandbytes"), ""});
+  finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
 /// Whose second copy changes what a program gets.
@@ -274,7 +274,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
       finding.fix.push_back({"unset PYTHONPATH", text("it names {}", entry.folder)});
     } else if (entry.origin == PathOrigin::kUser) {
       finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("leaves out {}", entry.folder)});
-      finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + other.name,
+      finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("removes the copy for good, for all your environments")});
     } else {
       finding.fix.push_back({"", text("a .pth file adds {}: remove it there", entry.folder)});
@@ -302,7 +302,7 @@ void shadow_install(Examination& look) {
       text("two installations of PyTorch lie over each other: {} is imported", torch->version));
   finding.evidence = {torch->path, listed};
   finding.fix.push_back(
-      {install_command(look.facts.python, "--force-reinstall torch"),
+      {install_command(look.facts.python, {"--force-reinstall", "torch"}),
        text("first pip uninstall torch, twice, until it says that there is none")});
 }
 
