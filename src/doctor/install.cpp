@@ -2,26 +2,37 @@
 
 #include <algorithm>
 
+#include "doctor/rules/sight.hpp"
+
 namespace berth::doctor {
 namespace {
 
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+~:=%,";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += " " + pasted(word);
+  return out;
+}
+
+std::string program_of(const PythonFacts& python) {
+  return pasted(python.interpreter.value_or("python3"));
 }
 
 }  // namespace
 
-std::string install_command(const PythonFacts& python, const std::string& packages) {
-  const std::string interpreter = quoted(python.interpreter.value_or("python3"));
+std::string install_command(const PythonFacts& python, const std::vector<std::string>& words,
+                            const std::string& shell_words) {
+  const std::string interpreter = program_of(python);
+  const std::string all = joined(words) + (shell_words.empty() ? "" : " " + shell_words);
   if (python.is_externally_managed)
-    return interpreter + " -m venv ~/gpu && ~/gpu/bin/pip install " + packages;
-  if (python.has_uv) return "uv pip install --python " + interpreter + " " + packages;
-  return interpreter + " -m pip install " + packages;
+    return interpreter + " -m venv ~/gpu && ~/gpu/bin/pip install" + all;
+  if (python.has_uv) return "uv pip install --python " + interpreter + all;
+  return interpreter + " -m pip install" + all;
+}
+
+std::string uninstall_command(const PythonFacts& python, const std::vector<std::string>& words) {
+  const std::string interpreter = program_of(python);
+  if (python.has_uv) return "uv pip uninstall --python " + interpreter + joined(words);
+  return interpreter + " -m pip uninstall -y" + joined(words);
 }
 
 IndexChoice index_of(const Build& build, const PackageIndex& configured,
@@ -48,7 +59,7 @@ std::string shell_words(const Recipe& recipe, const IndexChoice& index) {
   for (const std::string& package : recipe.packages)
     words += (words.empty() ? "'" : " '") + package + "'";
   if (index.url.empty()) return words;
-  return words + " --index-url " + (index.is_unknown ? "\"" + index.url + "\"" : quoted(index.url));
+  return words + " --index-url " + (index.is_unknown ? "\"" + index.url + "\"" : pasted(index.url));
 }
 
 }  // namespace berth::doctor

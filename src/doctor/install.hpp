@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "doctor/facts/package_index.hpp"
 #include "doctor/facts/python.hpp"
@@ -12,9 +13,15 @@ namespace berth::doctor {
 
 inline constexpr const char* kTorchIndex = "https://download.pytorch.org/whl";
 
-/// "… -m pip install PACKAGES", for the target's interpreter: pip, uv, or a fresh venv where a
-/// distribution manages it.
-[[nodiscard]] std::string install_command(const PythonFacts& python, const std::string& packages);
+/// "… -m pip install WORDS", for the target's interpreter, as it is managed: pip, uv, or a fresh
+/// venv where a distribution manages it. Each word is quoted where a shell would see more in it;
+/// `shell_words` follow as they are.
+[[nodiscard]] std::string install_command(const PythonFacts& python,
+                                          const std::vector<std::string>& words,
+                                          const std::string& shell_words = "");
+/// "… -m pip uninstall WORDS", without a question.
+[[nodiscard]] std::string uninstall_command(const PythonFacts& python,
+                                            const std::vector<std::string>& words);
 
 /// Where a build is taken from.
 struct IndexChoice {

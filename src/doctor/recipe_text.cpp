@@ -17,7 +17,7 @@ std::string comments(const std::vector<std::string>& sentences) {
 
 std::string for_pip(const RecipeOrder& order) {
   return comments(order.reasons) +
-         install_command(order.target, shell_words(order.recipe, order.choice)) + "\n";
+         install_command(order.target, {}, shell_words(order.recipe, order.choice)) + "\n";
 }
 
 /// A double-quoted scalar: addresses and names here are printable, and YAML reads \" and \\.

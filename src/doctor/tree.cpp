@@ -46,8 +46,15 @@ Descriptor open_inside(int folder, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<unsigned>(flags);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  return Descriptor(
-      static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how)));
+  // With ".." on the way the kernel gives up (EAGAIN) whenever something is renamed meanwhile,
+  // anywhere on the machine.
+  constexpr int kTries = 200;
+  int fd = -1;
+  for (int i = 0; i < kTries && fd < 0; ++i) {
+    fd = static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how));
+    if (fd < 0 && errno != EAGAIN) break;
+  }
+  return Descriptor(fd);
 }
 
 /// What open(O_RDWR) would be refused with, mode and device cgroup included, without opening: that

@@ -3,12 +3,37 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <thread>
 
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 using berth::system::TemporaryTree;
+
+TEST_CASE("links through .. are followed while others rename files") {
+  const berth::system::TemporaryTree folder;
+  folder.put("root/devices/gpu/vendor", "0x10de\n");
+  folder.put("elsewhere/a", "");
+  std::filesystem::create_directories(folder.path + "/root/bus");
+  std::filesystem::create_symlink("../devices/gpu", folder.path + "/root/bus/gpu");
+  const Tree tree(folder.path + "/root");
+  std::atomic<bool> stop = false;
+  std::thread renamer([&] {
+    const std::string a = folder.path + "/elsewhere/a", b = folder.path + "/elsewhere/b";
+    while (!stop) {
+      std::filesystem::rename(a, b);
+      std::filesystem::rename(b, a);
+    }
+  });
+  int unread = 0;
+  for (int i = 0; i < 3000; ++i) unread += tree.line("/bus/gpu/vendor") ? 0 : 1;
+  stop = true;
+  renamer.join();
+  CHECK(unread == 0);
+}
 
 TEST_CASE("an absolute link stays inside the tree") {
   const TemporaryTree folder;

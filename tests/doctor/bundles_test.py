@@ -2,7 +2,7 @@
 """Diagnoses every bundle under tests/bundles: recorded failures, whose root cause must come first, and healthy
 machines, where nothing may be wrong. A bundle's expect.json says which it is:
 {"case": "F002", "first": "DRV05", "url": …, "evidence": […]}  or  {"healthy": "an idle laptop"}. Where two rules of the list name
-the same cause, "same" has the other one.
+the same cause, "same" has the other one; "also" has what must be said besides.
 
 Bundles called unseen-* were written, and committed, before the doctor was run on them; those of the first round by someone who had
 not read its rules. What it said of them that first time stands in unseen.json and is never changed: only that tells how it fares on
@@ -80,8 +80,11 @@ def main():
         if names:
             print(f"{bundle.name}: {json.dumps(found, indent=1)}")
         count = lambda *kinds: sum(one["severity"] in kinds for one in found)
+        ids = [one["id"] for one in found]
+        silent = [one for one in expected(bundle).get("also", []) if one not in ids]
+        assert not silent, f"{bundle.name}: nothing says {', '.join(silent)}"
         (unseen if bundle.name.startswith("unseen-") else known).add(
-            bundle.name, expected(bundle), [one["id"] for one in found], count("error", "fatal"), count("warning"))
+            bundle.name, expected(bundle), ids, count("error", "fatal"), count("warning"))
     print("\n".join(known.wrong + unseen.wrong))
     print(f"known to the rules' authors: {known}")
     print("\n".join(score_of_first_runs()))

@@ -102,9 +102,9 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   else
     facts.memlock_limit_bytes = facts.stack_limit_bytes = facts.open_files_limit =
         facts.processes_limit = limits.why();
-  // Whose quota and /dev/shm: its own, which are not looked up here.
+  // Its quota and /dev/shm are its own, and not looked up here.
   facts.quota_cores = Unreadable{folder + "/cgroup", 0};
-  facts.cgroup_processes_limit = Unreadable{folder + "/cgroup", 0};
+  read_processes_limit(folder, facts);
   facts.shm_total_bytes = facts.shm_used_bytes = Unreadable{found.root + "/dev/shm", 0};
   return found;
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include "doctor/read/process.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -30,6 +31,37 @@ TEST_CASE("a process that is not there is an error, one of another user is unrea
   CHECK(found->facts.environment.is_unreadable());
   CHECK(found->facts.open_files_limit.is_unreadable());
   CHECK(found->program.empty());
+}
+
+TEST_CASE("the narrowest group around a process limits how many it may start") {
+  const berth::system::TemporaryTree folder;
+  const std::string groups = folder.path + "/cgroup";
+  folder.put("7/mountinfo", "30 23 0:26 / " + groups + " rw - cgroup2 cgroup2 rw\n");
+  folder.put("7/cgroup", "0::/user/job\n");
+  folder.put("cgroup/user/job/pids.max", "max\n");
+  folder.put("cgroup/user/pids.max", "100\n");
+  folder.put("cgroup/user/pids.current", "60\n");
+  ProcessFacts facts;
+  read_processes_limit(folder.path + "/7", facts);
+  CHECK(facts.cgroup_processes_limit.value_or(0) == 40);
+  folder.put("cgroup/user/pids.max", "max\n");
+  facts = {};
+  read_processes_limit(folder.path + "/7", facts);
+  CHECK(facts.cgroup_processes_limit.is_absent());
+  // No group can be seen: that nothing limits is not known.
+  folder.put("7/mountinfo", "");
+  read_processes_limit(folder.path + "/7", facts);
+  CHECK(facts.cgroup_processes_limit.is_unreadable());
+}
+
+TEST_CASE("a version 1 hierarchy of processes counts as well") {
+  const berth::system::TemporaryTree folder;
+  folder.put("7/mountinfo", "30 23 0:26 / " + folder.path + "/pids rw - cgroup cgroup rw,pids\n");
+  folder.put("7/cgroup", "4:cpu:/other\n3:pids:/job\n");
+  folder.put("pids/job/pids.max", "512\n");
+  ProcessFacts facts;
+  read_processes_limit(folder.path + "/7", facts);
+  CHECK(facts.cgroup_processes_limit.value_or(0) == 512);
 }
 
 TEST_CASE("limits are the soft ones, and unlimited is none") {

@@ -5,11 +5,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/file.hpp"
 #include "doctor/read/process.hpp"
 #include "model/cpu_list.hpp"
+#include "system/cgroup.hpp"
 #include "system/host.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -56,6 +58,43 @@ Environment environment_from(std::string_view text) {
   return found;
 }
 
+void read_processes_limit(const std::string& process, ProcessFacts& facts) {
+  const auto unread = [&](const std::string& where, int error) {
+    facts.cgroup_processes_limit = Unreadable{where, error};
+  };
+  int error = 0;
+  const auto mounts = slurp(process + "/mountinfo", 1 << 20, &error);
+  if (!mounts) return unread(process + "/mountinfo", error);
+  const auto groups = slurp(process + "/cgroup", 1 << 16, &error);
+  if (!groups) return unread(process + "/cgroup", error);
+  bool any = false;
+  std::int64_t least = -1;
+  for (const system::CgroupMount& mount : system::parse_cgroup_mounts(*mounts)) {
+    const auto counts = [](const std::vector<std::string>& controllers) {
+      return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
+    };
+    if (!mount.v2 && !counts(mount.controllers)) continue;
+    for (const system::CgroupMembership& one : system::parse_cgroup(*groups)) {
+      if (one.v2 != mount.v2 || (!one.v2 && !counts(one.controllers))) continue;
+      for (const std::string& folder : system::group_folders(mount, one.path)) {
+        // The root group has no such file, and "max" is no number.
+        const auto text = slurp(folder + "/pids.max", 64, &error);
+        if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
+        any = true;
+        const auto most = text ? to_number(trim(*text)) : std::nullopt;
+        if (!most || *most < 0) continue;
+        const auto now = read_number(folder + "/pids.current");
+        const std::int64_t left = *most - now.value_or(0);
+        if (least >= 0 && left >= least) continue;
+        least = std::max<std::int64_t>(left, 0);
+        // What already runs there is not left to this one.
+        facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
+      }
+    }
+  }
+  if (!any) unread("pids.max", ENOENT);
+}
+
 ProcessFacts own_process() {
   ProcessFacts facts;
   facts.identity = own_identity();
@@ -67,6 +106,7 @@ ProcessFacts own_process() {
   facts.stack_limit_bytes = limit(RLIMIT_STACK);
   facts.open_files_limit = limit(RLIMIT_NOFILE);
   facts.processes_limit = limit(RLIMIT_NPROC);
+  read_processes_limit("/proc/self", facts);
   struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) {
     facts.shm_total_bytes = shm.f_blocks * shm.f_frsize;

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/requirement.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -187,7 +188,7 @@ bool is_shadowed(const CdiSpec& spec, const std::vector<CdiSpec>& all) {
 }
 
 Fix generate_again(const CdiSpec& spec) {
-  return {fmt::format("sudo nvidia-ctk cdi generate --output={}", spec.path),
+  return {fmt::format("sudo nvidia-ctk cdi generate --output={}", pasted(spec.path)),
           text("again after every driver update; nvidia-cdi-refresh.service of toolkit 1.18 does "
                "so by itself")};
 }

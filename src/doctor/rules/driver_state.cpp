@@ -11,7 +11,8 @@
 namespace berth::doctor {
 namespace {
 
-constexpr int kCudaUnknown = 999, kCudaNotReady = 802, kCudaMps = 805, kLaunchFailure = 719;
+constexpr int kCudaUnknown = 999, kCudaNotReady = 802, kCudaMps = 805, kCudaMpsFull = 808,
+              kLaunchFailure = 719;
 
 std::string cuda_says(int code) {
   return fmt::format("cuInit(0): {}", code);
@@ -295,13 +296,20 @@ void mps(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
   const int* cuda = look.see(look.facts.driver.cuda_init);
-  if (cuda == nullptr || *cuda != kCudaMps) return;
-  Finding& finding =
-      look.found(text("CUDA cannot reach the MPS daemon that this GPU is served by"));
+  // 805 no connection, 806 and 807 a server that fails or is not ready, 808 and 809 too many users.
+  if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
+  Finding& finding = look.found(
+      *cuda < kCudaMpsFull ? text("CUDA cannot reach the MPS daemon that this GPU is served by")
+                           : text("the MPS daemon of this GPU serves as many programs as it can"));
   finding.evidence.push_back(cuda_says(*cuda));
   finding.evidence.push_back(named ? "CUDA_MPS_PIPE_DIRECTORY=" + printable(*named)
                                    : text("CUDA_MPS_PIPE_DIRECTORY is not set"));
-  if (look.facts.nvidia.mps_control.is_absent())
+  const auto& control = look.facts.nvidia.mps_control;
+  const auto& identity = look.facts.process.identity;
+  if (control && identity && control->uid != identity->uid)
+    finding.evidence.push_back(text("the daemon is that of user {}, this process is user {}",
+                                    control->uid, identity->uid));
+  if (control.is_absent())
     finding.evidence.push_back(
         text("there is no {}", printable(named.value_or("/tmp/nvidia-mps")) + "/control"));
   if (look.facts.machine.in_container)
@@ -328,7 +336,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
     {"DRV16", Layer::kDriver, Severity::kInfo, false, msgid("persistence mode off on a server"), "",
      persistence_off},
-    {"DRV17", Layer::kDriver, Severity::kWarning, true, msgid("two installs of the driver"),
+    {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installs of the driver"),
      "DRV05", two_installs},
     {"DRV18", Layer::kDriver, Severity::kWarning, false,
      msgid("a driver update that waits for a reboot"), "", reboot_pending},

@@ -4,7 +4,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -80,8 +83,8 @@ void nvcc_path(Examination& look) {
   finding.evidence.push_back(home ? shown_variable(look, "CUDA_HOME")
                                   : fmt::format("/usr/local/cuda/bin/nvcc → {}", *other));
   const std::string folder = other->substr(0, other->rfind('/'));
-  finding.fix.push_back({fmt::format("export PATH={}:$PATH CUDA_HOME={}", folder,
-                                     folder.substr(0, folder.rfind('/'))),
+  finding.fix.push_back({fmt::format("export PATH={}:$PATH CUDA_HOME={}", pasted(folder),
+                                     pasted(folder.substr(0, folder.rfind('/')))),
                          text("then build the extension anew")});
 }
 
@@ -132,8 +135,9 @@ Finding& interface_finding(Examination& look, const char* name, std::string titl
   const auto real = std::find_if(interfaces.begin(), interfaces.end(), [](const std::string& one) {
     return one.starts_with("e") || one.starts_with("ib") || one.starts_with("bond");
   });
-  finding.fix.push_back(
-      real == interfaces.end() ? unset(name) : Fix{fmt::format("export {}={}", name, *real), ""});
+  finding.fix.push_back(real == interfaces.end()
+                            ? unset(name)
+                            : Fix{fmt::format("export {}={}", name, pasted(*real)), ""});
   return finding;
 }
 
@@ -311,10 +315,111 @@ void platform_off(Examination& look) {
   }
 }
 
+Fix unset_path() {
+  return {"unset LD_LIBRARY_PATH",
+          text("wheels find their libraries by themselves; a program that was compiled here may "
+               "need the variable")};
+}
+
+std::string path_of(const CudaLibrary& one) {
+  return one.folder + "/" + one.name;
+}
+
+/// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
+std::string wheel_version(Examination& look, const CudaLibrary& one) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const auto parts = split(one.folder, '/');
+  if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
+  std::string name(parts[parts.size() - 2]);
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const Distribution& wheel : *all)
+    if (wheel.name == "nvidia-" + name || wheel.name.starts_with("nvidia-" + name + "-cu"))
+      return wheel.version;
+  return "";
+}
+
+/// The file's own version; of a library that counts as its toolkit does, the toolkit's.
+std::string own_version(const CudaLibrary& one) {
+  if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
+  const bool counts_so =
+      one.name.starts_with("libnvJitLink.so") || one.name.starts_with("libcudart.so");
+  const std::size_t at = one.folder.find("/cuda-");
+  return counts_so && at != std::string::npos
+             ? beginning(std::string_view(one.folder).substr(at + 6))
+             : "";
+}
+
+/// Who would take `name` from LD_LIBRARY_PATH before the wheel's. PyTorch's wheels find what they
+/// link to by DT_RPATH, which comes before the variable; NVIDIA's find each other by DT_RUNPATH.
+std::string who_takes(Examination& look, std::string_view name) {
+  if (name.starts_with("libcudnn")) return "";  // LIB06
+  if (const auto* all = look.see(look.facts.python.distributions))
+    for (const Distribution& one : *all)
+      if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
+          (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
+          one.name == "tensorflow")
+        return named(one);
+  if (name.starts_with("libnvJitLink.so") && !torch_cuda(look).empty())
+    return "PyTorch " + look.facts.python.torch->version;
+  return "";
+}
+
+void path_shadows(Examination& look) {
+  const auto* all = look.see(look.facts.python.libraries);
+  if (all == nullptr || seen_gpus(look).empty()) return;
+  for (const CudaLibrary& first : *all) {
+    if (first.from != CudaLibrary::From::kVariable) continue;
+    const auto wheel = std::find_if(all->begin(), all->end(), [&](const CudaLibrary& one) {
+      return one.from == CudaLibrary::From::kWheel && one.name == first.name;
+    });
+    if (wheel == all->end()) continue;
+    const std::string has = own_version(first), wanted = wheel_version(look, *wheel);
+    const std::string who = who_takes(look, first.name);
+    // A newer one of the same major serves as well.
+    const std::size_t parts = std::min<std::size_t>(3, version_of(has).size());
+    if (has.empty() || wanted.empty() || who.empty() ||
+        !is_older(beginning(has, parts), beginning(wanted, parts)))
+      continue;
+    Finding& finding =
+        look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
+                        first.name, has, wanted));
+    finding.evidence.push_back(text("taken: {}", path_of(first)));
+    finding.evidence.push_back(text("it should be: {}", path_of(*wheel)));
+    finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
+    finding.fix.push_back(unset_path());
+    finding.fix.push_back(
+        {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
+         text("or puts the wheel's first")});
+    return;
+  }
+}
+
+void bitsandbytes_version(Examination& look) {
+  const std::string wanted = variable_or_empty(look, "BNB_CUDA_VERSION");
+  if (wanted.empty()) return;
+  const auto* binaries = look.see(look.facts.python.bitsandbytes);
+  if (binaries == nullptr) return;
+  const std::string name = "libbitsandbytes_cuda" + wanted;
+  if (std::any_of(binaries->begin(), binaries->end(),
+                  [&](const std::string& one) { return one.starts_with(name + "."); }))
+    return;
+  Finding& finding = look.found(
+      text("BNB_CUDA_VERSION={} asks bitsandbytes for a binary that it does not have", wanted));
+  finding.evidence.push_back(
+      text("wanted {}.so, there are: {}", name, fmt::format("{}", fmt::join(*binaries, ", "))));
+  finding.fix.push_back(
+      {"unset BNB_CUDA_VERSION", text("it then takes the one for PyTorch's CUDA")});
+}
+
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"),
      "LIB02", stub_path},
+    {"ENV08", kLayer, Severity::kError, true,
+     msgid("an older library that LD_LIBRARY_PATH puts before a wheel's"), "LIB04 LIB05 LIB08",
+     path_shadows},
+    {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"),
+     "FW17", bitsandbytes_version},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, false, msgid("CUDA_HOME that is no toolkit"), "",

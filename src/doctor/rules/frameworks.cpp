@@ -1,4 +1,4 @@
-// Rules FW02, FW03, FW04, FW07: a framework's build against the driver and the GPUs.
+// Rules FW02, FW03, FW04, FW07, FW12, XPU01: a framework's build against the driver and the GPUs.
 #include <algorithm>
 #include <array>
 
@@ -6,6 +6,7 @@
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -251,11 +252,58 @@ void wrong_backend(Examination& look) {
     add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
     finding.fix.push_back(
-        {install_command(
-             look.facts.python,
-             "--force-reinstall torch" + torch_index_option(look, "rocm" + rows.front().rocm)),
+        {install_command(look.facts.python, {"--force-reinstall", "torch"},
+                         torch_index_option(look, "rocm" + rows.front().rocm)),
          ""});
   }
+}
+
+/// An old Python keeps the environment from a release that would serve the GPU.
+void python_unsupported(Examination& look) {
+  const std::string* python = look.see(look.facts.python.version);
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (python == nullptr || torch == nullptr) return;
+  const auto gpus = seen_gpus(look);
+  const SeenDriver driver = nvidia_driver(look);
+  TorchWish wish{*python, driver.version, driver.cuda, {}, is_aarch64(look.facts), ""};
+  bool lacks = false;
+  for (const SeenGpu& gpu : gpus) {
+    wish.capabilities.push_back(gpu.capability);
+    lacks = lacks ||
+            (!gpu.capability.empty() &&
+             torch_kernels(look.knowledge.compatibility(), torch->version, torch->cuda.value_or(""),
+                           wish.aarch64, gpu.capability) == Kernels::kLacks);
+  }
+  if (!lacks || torch_for(look.knowledge.compatibility(), wish)) return;
+  wish.python = "";
+  const auto recipe = torch_for(look.knowledge.compatibility(), wish);
+  if (!recipe) return;
+  std::string pythons;
+  for (const TorchRelease& release : look.knowledge.compatibility().torch)
+    if (release.version == recipe->release) pythons = release.python;
+  Finding& finding =
+      look.found(text("no PyTorch that serves this GPU is made for Python {}", *python));
+  finding.evidence.push_back(
+      text("PyTorch {} serves it, and is made for Python {}", recipe->release, pythons));
+  finding.fix.push_back({"", text("make an environment with such a Python, and install there")});
+}
+
+void torch_without_xpu(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  const auto cards = cards_on_bus(look, kVendorIntel);
+  if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
+  // Another vendor's card is what this build is for; Intel's extension brings its own way.
+  if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
+  if (look.facts.python.distribution("intel-extension-for-pytorch")) return;
+  Finding& finding =
+      look.found(text("PyTorch {} is built without XPU, so it does not see the Intel GPU at {}",
+                      torch->version, cards.front().address));
+  finding.evidence.push_back(fmt::format("{}: xpu = None", torch->path));
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"--force-reinstall", "torch", "--index-url",
+                                           "https://download.pytorch.org/whl/xpu"}),
+       text("a project that installs PyTorch again brings the other build back: name this index "
+            "there, too")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -267,6 +315,10 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
     {"FW07", Layer::kFramework, Severity::kFatal, false,
      msgid("PyTorch built for another vendor's GPUs"), "", wrong_backend},
+    {"FW12", Layer::kFramework, Severity::kError, false,
+     msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},
+    {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "",
+     torch_without_xpu},
 });
 
 }  // namespace

@@ -52,6 +52,12 @@ void add_library(Facts& facts, const char* name, const char* folder, const char*
   facts.python.libraries = all;
 }
 
+void edit_answer(Facts& facts) {
+  auto gpus = *facts.driver.gpus;
+  gpus[0].uuid = std::string("GPU-aa11");
+  facts.driver.gpus = gpus;
+}
+
 void set_torch(Facts& facts, const char* version, const char* cuda) {
   TorchBuild torch = *facts.python.torch;
   torch.version = version;
@@ -343,4 +349,80 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
   CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: nobody knows its list
+}
+
+TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named with both files") {
+  Facts facts = healthy();
+  add(facts, "nvidia-nvjitlink-cu12", "12.8.61");
+  add_library(facts, "libnvJitLink.so.12", "/venv/site/nvidia/nvjitlink/lib", "");
+  add_library(facts, "libnvJitLink.so.12", "/usr/local/cuda-12.1/lib64", "12.1.105",
+              CudaLibrary::From::kVariable);
+  facts.process.environment = Environment{{"LD_LIBRARY_PATH", "/usr/local/cuda-12.1/lib64"}};
+  const auto found = diagnose(facts, Knowledge{}, {"ENV08"}).findings;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].evidence[0].find("/usr/local/cuda-12.1/lib64/") != std::string::npos);
+  CHECK(found[0].evidence[1].find("/venv/site/nvidia/nvjitlink/lib/") != std::string::npos);
+  // Newer ones serve, and what PyTorch links to itself is found by its RPATH first.
+  for (const char* version : {"12.8.93", "12.9.41", "12"}) {
+    Facts other = healthy();
+    add(other, "nvidia-nvjitlink-cu12", "12.8.61");
+    add_library(other, "libnvJitLink.so.12", "/venv/site/nvidia/nvjitlink/lib", "");
+    add_library(other, "libnvJitLink.so.12", "/opt/lib", version, CudaLibrary::From::kVariable);
+    CHECK(diagnose(other, Knowledge{}, {"ENV08"}).findings.empty());
+  }
+  Facts linked = healthy();
+  add(linked, "nvidia-nccl-cu12", "2.27.3");
+  add_library(linked, "libnccl.so.2", "/venv/site/nvidia/nccl/lib", "");
+  add_library(linked, "libnccl.so.2", "/opt/lib", "2.18.1", CudaLibrary::From::kVariable);
+  CHECK(diagnose(linked, Knowledge{}, {"ENV08"}).findings.empty());
+}
+
+TEST_CASE("bitsandbytes is asked for a binary that it has, or the variable is named") {
+  Facts facts = healthy();
+  facts.python.bitsandbytes =
+      std::vector<std::string>{"libbitsandbytes_cuda121.so", "libbitsandbytes_cuda128.so"};
+  facts.process.environment = Environment{{"BNB_CUDA_VERSION", "121"}};
+  CHECK(diagnose(facts, Knowledge{}, {"ENV18", "FW17"}).findings.empty());
+  facts.process.environment = Environment{{"BNB_CUDA_VERSION", "12"}};
+  CHECK(diagnose(facts, Knowledge{}, {"ENV18"}).findings.size() == 1);
+}
+
+TEST_CASE("an Intel card alone asks for a PyTorch with XPU") {
+  Facts facts = healthy();
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  PciFunction card;
+  card.address = "0000:03:00.0";
+  card.vendor = 0x8086;
+  card.device = 0x56a0;
+  card.class_code = 0x030000;
+  facts.machine.pci = std::vector{card};
+  CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.size() == 1);
+  TorchBuild torch = *facts.python.torch;
+  torch.xpu = std::string("20250201");
+  facts.python.torch = torch;
+  CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
+  torch.xpu = Fact<std::string>();
+  facts.python.torch = torch;
+  add(facts, "intel-extension-for-pytorch", "2.3.0");
+  CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
+}
+
+TEST_CASE("an old Python is named where only newer ones have a PyTorch for the GPU") {
+  Facts facts = healthy();
+  set_gpu(facts, "NVIDIA GeForce RTX 5090", "12.0");
+  set_torch(facts, "2.4.1+cu121", "12.1");
+  facts.python.version = std::string("3.8");
+  CHECK(diagnose(facts, Knowledge{}, {"FW12"}).findings.size() == 1);
+  facts.python.version = std::string("3.12");
+  CHECK(diagnose(facts, Knowledge{}, {"FW12"}).findings.empty());
+}
+
+TEST_CASE("a vLLM that reads numbers only is not given a name") {
+  Facts facts = healthy();
+  edit_answer(facts);
+  add(facts, "vllm", "0.22.0");
+  facts.process.environment = Environment{{"CUDA_VISIBLE_DEVICES", "GPU-aa11"}};
+  CHECK(diagnose(facts, Knowledge{}, {"ENV03"}).findings.size() == 1);
+  facts.process.environment = Environment{{"CUDA_VISIBLE_DEVICES", "0"}};
+  CHECK(diagnose(facts, Knowledge{}, {"ENV03"}).findings.empty());
 }

@@ -92,7 +92,8 @@ void gpu_unbound(Examination& look) {
 void gpu_bound_elsewhere(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return;
-  constexpr auto kOthers = std::to_array<std::string_view>({"nouveau", "vfio-pci", "nvidiafb"});
+  constexpr auto kOthers =
+      std::to_array<std::string_view>({"nouveau", "vfio-pci", "nvidiafb", "NovaCore"});
   const bool another = std::any_of(functions->begin(), functions->end(), [](const auto& one) {
     return one.is_nvidia_gpu() && one.driver.value_or("") == "nvidia";
   });
@@ -112,9 +113,9 @@ void gpu_bound_elsewhere(Examination& look) {
           {"", text("it was given to a virtual machine: take it back there first")});
     } else {
       finding.fix.push_back(
-          {fmt::format("echo 'blacklist {}' | sudo tee /etc/modprobe.d/blacklist-{}.conf\n"
+          {fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf\n"
                        "sudo update-initramfs -u && sudo reboot",
-                       *driver, *driver),
+                       *driver == "NovaCore" ? "nova_core" : *driver),
            ""});
     }
   }

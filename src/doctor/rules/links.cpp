@@ -210,7 +210,7 @@ void numa_remote(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"HW05", Layer::kHardware, Severity::kWarning, true, msgid("a PCIe link with lanes missing"),
+    {"HW05", Layer::kHardware, Severity::kWarning, false, msgid("a PCIe link with lanes missing"),
      "", link_width},
     {"HW06", Layer::kHardware, Severity::kWarning, true,
      msgid("a PCIe link that is slow while the GPU works"), "", link_speed},

@@ -8,6 +8,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -50,9 +51,8 @@ void torch_without_cuda(Examination& look) {
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
   if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
     finding.fix.push_back(
-        {install_command(
-             look.facts.python,
-             "--force-reinstall torch" + torch_index_option(look, "rocm" + rows.front().rocm)),
+        {install_command(look.facts.python, {"--force-reinstall", "torch"},
+                         torch_index_option(look, "rocm" + rows.front().rocm)),
          ""});
 }
 
@@ -82,7 +82,7 @@ void conda_without_cuda(Examination& look) {
                         name, package->version, gpu_names(gpus)));
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
     finding.fix.push_back(
-        {fmt::format("conda install -p {} '{}=*=*cuda*'", look.facts.python.prefix, name),
+        {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
   }
 }
@@ -118,11 +118,11 @@ void torch_pair(Examination& look) {
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);
-    const std::string index = torch_tag.empty() ? "" : torch_index_option(look, torch_tag);
     finding.fix.push_back(
-        {install_command(look.facts.python,
-                         "--force-reinstall 'torch==" + std::string(base_of(torch->version)) +
-                             "' " + name + index),
+        {install_command(
+             look.facts.python,
+             {"--force-reinstall", "torch==" + std::string(base_of(torch->version)), name},
+             torch_tag.empty() ? "" : torch_index_option(look, torch_tag)),
          text("installs the pair that belongs together")});
     return;
   }
@@ -264,7 +264,7 @@ void jax_plugin(Examination& look) {
     Finding& finding =
         look.found(text("{} is a release with a known fault: {}", named(*package), row.what));
     finding.evidence = {package->path, row.source};
-    finding.fix.push_back({install_command(look.facts.python, "'" + row.use + "'"), ""});
+    finding.fix.push_back({install_command(look.facts.python, {row.use}), ""});
   }
 }
 
@@ -282,7 +282,7 @@ void bitsandbytes_binary(Examination& look) {
       text("bitsandbytes has no binary for CUDA {}, which PyTorch was built with", cuda));
   finding.evidence.push_back(
       text("wanted {}.so, there are: {}", wanted, fmt::format("{}", fmt::join(*binaries, ", "))));
-  finding.fix.push_back({install_command(look.facts.python, "-U bitsandbytes"), ""});
+  finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
 /// Whose second copy changes what a program gets.
@@ -306,7 +306,7 @@ void shadowed(Examination& look, const std::vector<Distribution>& all, const Dis
       finding.fix.push_back({"unset PYTHONPATH", text("it names {}", entry.folder)});
     } else if (entry.origin == PathOrigin::kUser) {
       finding.fix.push_back({"export PYTHONNOUSERSITE=1", text("leaves out {}", entry.folder)});
-      finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + other.name,
+      finding.fix.push_back({"PYTHONNOUSERSITE= pip uninstall " + pasted(other.name),
                              text("removes the copy for good, for all your environments")});
     } else {
       finding.fix.push_back({"", text("a .pth file adds {}: remove it there", entry.folder)});
@@ -334,7 +334,7 @@ void shadow_install(Examination& look) {
       text("two installations of PyTorch lie over each other: {} is imported", torch->version));
   finding.evidence = {torch->path, listed};
   finding.fix.push_back(
-      {install_command(look.facts.python, "--force-reinstall torch"),
+      {install_command(look.facts.python, {"--force-reinstall", "torch"}),
        text("first pip uninstall torch, twice, until it says that there is none")});
 }
 

@@ -87,7 +87,7 @@ void cpuset_against_limit(Examination& look) {
            "{} processors start more",
            limit, online->size()));
   finding.evidence.push_back(group != nullptr && *group == limit
-                                 ? fmt::format("pids.max: {}", limit)
+                                 ? fmt::format("pids.max - pids.current: {}", limit)
                                  : fmt::format("RLIMIT_NPROC: {}", limit));
   finding.evidence.push_back(fmt::format(
       "/sys/devices/system/cpu/online: {}; sched_getaffinity: {}", online->size(), cpus->size()));

@@ -3,21 +3,20 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
 
-std::string again(const PythonFacts& python) {
-  if (python.is_externally_managed) return "";
-  return python.has_uv ? "--reinstall " : "--force-reinstall ";
-}
-
-std::string beside_torch(const PythonFacts& python) {
-  std::string packages;
+std::vector<std::string> before(const PythonFacts& python, Framework framework) {
+  if (framework != Framework::kTorch) return {"-U"};
+  std::vector<std::string> words;
+  if (!python.is_externally_managed)
+    words.emplace_back(python.has_uv ? "--reinstall" : "--force-reinstall");
   for (const char* more : {"torchvision", "torchaudio"})
-    if (python.distribution(more)) packages += std::string(more) + " ";
-  return packages;
+    if (python.distribution(more)) words.emplace_back(more);
+  return words;
 }
 
 }  // namespace
@@ -45,10 +44,7 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
     recipe = recipe_for(look.knowledge.compatibility(), anywhere);
   }
   if (!recipe) return false;
-  const bool torch = wish.framework == Framework::kTorch;
   const IndexChoice index = index_of(recipe->build, look.facts.packages.of(python));
-  const std::string words = (torch ? again(python) : "-U ") + (torch ? beside_torch(python) : "") +
-                            shell_words(*recipe, index);
   std::string cost = text(
       "{} {} built with CUDA {}: runs on this driver and these GPUs; no root "
       "needed",
@@ -56,7 +52,8 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
   if (index.is_unknown)
     cost += "; " + text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
                         look.facts.packages.of(python).named());
-  finding.fix.push_back({install_command(python, words), std::move(cost)});
+  finding.fix.push_back({install_command(python, before(python, wish.framework), shell_words(*recipe, index)),
+                         std::move(cost)});
   return true;
 }
 
@@ -64,7 +61,7 @@ std::string torch_index_option(Examination& look, const std::string& tag) {
   const Build build{"", "", "", "", tag, false};
   const IndexChoice index = index_of(build, look.facts.packages.of(look.facts.python));
   if (index.url.empty()) return "";
-  return " --index-url " + (index.is_unknown ? "\"" + index.url + "\"" : index.url);
+  return "--index-url " + (index.is_unknown ? "\"" + index.url + "\"" : pasted(index.url));
 }
 
 }  // namespace berth::doctor

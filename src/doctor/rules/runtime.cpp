@@ -132,8 +132,10 @@ void open_files(Examination& look) {
     if (most == nullptr || *most >= wanted) continue;
     Finding& finding = look.found(
         text("at most {} processes and threads are allowed, on {} cores", *most, cpus->size()));
-    finding.evidence.emplace_back(fact == &look.facts.process.processes_limit ? "RLIMIT_NPROC"
-                                                                              : "pids.max");
+    finding.evidence.push_back(fmt::format(
+        "{}: {}",
+        fact == &look.facts.process.processes_limit ? "RLIMIT_NPROC" : "pids.max - pids.current",
+        *most));
     finding.fix.push_back({"OMP_NUM_THREADS=4 …", text("or raise the limit: ulimit -u, or for a "
                                                        "container --pids-limit")});
     return;

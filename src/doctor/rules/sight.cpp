@@ -1,7 +1,6 @@
 #include "doctor/rules/sight.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/file.hpp"
 
@@ -44,14 +43,15 @@ std::string quoted(std::string_view line) {
 }
 
 std::string pasted(std::string_view word) {
-  const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("._:/+~-").find(static_cast<char>(c)) != std::string_view::npos;
+  constexpr std::string_view kPlain = "_-.,:/+@%=";
+  const std::string shown = printable(word);
+  const bool plain = !shown.empty() && std::all_of(shown.begin(), shown.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kPlain.find(c) != std::string_view::npos;
   });
-  if (plain && !word.empty() && word.front() != '-') return std::string(word);
+  if (plain) return shown;
   std::string quoted = "'";
-  for (const char c : printable(word))
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : shown) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 

@@ -5,7 +5,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/recipe.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -146,8 +149,26 @@ bool begins(const Fact<std::string>& uuid, std::string_view token) {
   return uuid && uuid->starts_with(token);
 }
 
+/// vLLM read the entries as numbers: 0.22 still did, 0.24 does not.
+void names_for_vllm(Examination& look, const std::string& list) {
+  if (!contains(list, "GPU-") && !contains(list, "MIG-")) return;
+  const auto package = look.facts.python.distribution("vllm");
+  const Distribution* vllm = look.see(package);
+  if (vllm == nullptr || !is_older(vllm->version, "0.23")) return;
+  Finding& finding = look.found(text(
+      "vLLM {} takes only numbers in CUDA_VISIBLE_DEVICES, and it is {}", vllm->version, list));
+  finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
+  finding.evidence.push_back(vllm->path);
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"-U", "vllm>=0.24"}), text("reads names as well")});
+  if (!contains(list, "MIG-"))
+    finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0",
+                           text("or the number that nvidia-smi -L shows for this GPU")});
+}
+
 void visible_uuid(Examination& look) {
   const std::string list = cuda_list(look);
+  names_for_vllm(look, list);
   if (!contains(list, "GPU-")) return;
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr) return;
@@ -184,7 +205,7 @@ Finding& mig_finding(Examination& look, std::string title, const std::vector<std
   const std::string shown = shown_variable(look, "CUDA_VISIBLE_DEVICES");
   if (!shown.empty()) finding.evidence.push_back(shown);
   finding.evidence.push_back(fmt::format("nvidia-smi -L: {}", fmt::join(all, ", ")));
-  finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + all.front(),
+  finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + pasted(all.front()),
                          text("one instance to a process: another rank gets another one")});
   return finding;
 }
@@ -244,6 +265,16 @@ void visible_mig(Examination& look) {
     finding.fix.push_back(
         {"nvidia-smi -L", text("instances get new names when they are made anew")});
     return;
+  }
+  // 1.13 began to count GPUs by NVML, and did not know these names.
+  if (const auto& torch = look.facts.python.torch; torch && in_range(torch->version, "1.13")) {
+    Finding& finding =
+        look.found(text("PyTorch {} counts no GPU where CUDA_VISIBLE_DEVICES names a MIG instance",
+                        torch->version));
+    finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
+    finding.evidence.push_back(torch->path);
+    finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
+                           text("device_count() is 0 and .cuda() works all the same")});
   }
   if (tokens.size() > 1)
     mig_finding(look,

@@ -71,16 +71,11 @@ void majors_mixed(Examination& look) {
            fmt::format("{}", fmt::join(majors, ", ")),
            fmt::format("{}", fmt::join(doubled.libraries, ", "))));
   finding.evidence = std::move(evidence);
-  const std::string python = look.facts.python.interpreter.value_or("python3");
+  again.insert(again.begin(),
+               {look.facts.python.has_uv ? "--reinstall" : "--force-reinstall", "--no-deps"});
   finding.fix.push_back(
-      {fmt::format(
-           "{} uninstall {}{}\n{}", look.facts.python.has_uv ? "uv pip" : python + " -m pip",
-           look.facts.python.has_uv ? "--python " + python + " " : "-y ", fmt::join(remove, " "),
-           install_command(
-               look.facts.python,
-               fmt::format("{} --no-deps {}",
-                           look.facts.python.has_uv ? "--reinstall" : "--force-reinstall",
-                           fmt::join(again, " ")))),
+      {uninstall_command(look.facts.python, remove) + "\n" +
+           install_command(look.facts.python, again),
        text("keeps CUDA {}; the second line puts back the files that the first removed", right)});
 }
 
@@ -99,7 +94,7 @@ void pins_broken(Examination& look) {
     const auto has = look.facts.python.distribution(need.name);
     if (!has || has->version == need.exact) continue;
     wrong.push_back(text("{} is {}, wanted {}", need.name, has->version, need.exact));
-    again.push_back("'" + need.name + "==" + need.exact + "'");
+    again.push_back(need.name + "==" + need.exact);
   }
   if (wrong.empty()) return;
   Finding& finding =
@@ -109,7 +104,7 @@ void pins_broken(Examination& look) {
                         static_cast<long long>(wrong.size()), wrong.size(), torch->version));
   finding.evidence = std::move(wrong);
   finding.fix.push_back(
-      {install_command(look.facts.python, fmt::format("{}", fmt::join(again, " "))),
+      {install_command(look.facts.python, again),
        text("another package may have asked for the others: it then needs an environment of its "
             "own")});
 }
@@ -172,8 +167,8 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
   const auto* packages = look.see(look.facts.python.distributions);
   for (const Distribution& one : packages == nullptr ? std::vector<Distribution>() : *packages)
     if (one.name.starts_with("nvidia-cudnn-cu"))
-      finding.fix.push_back({install_command(look.facts.python, "--force-reinstall --no-deps " +
-                                                                    one.name + "==" + one.version),
+      finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
+                                                                 one.name + "==" + one.version}),
                              text("a complete wheel")});
   if (overridden) finding.fix.insert(finding.fix.begin(), {"unset LD_LIBRARY_PATH", ""});
   if (!elsewhere.empty())
@@ -208,7 +203,7 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
         text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
     finding.evidence.push_back(one.path);
     finding.fix.push_back(
-        {install_command(look.facts.python, "-U '" + one.name + ">=" + wanted + "'"),
+        {install_command(look.facts.python, {"-U", one.name + ">=" + wanted}),
          text("where PyTorch pins the older one, give each an environment of its own")});
     return;
   }
@@ -299,7 +294,7 @@ void no_libdevice(Examination& look) {
       look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
-  finding.fix.push_back({install_command(look.facts.python, "nvidia-cuda-nvcc-cu12"), ""});
+  finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
   finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda",
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
 }
@@ -350,7 +345,7 @@ void tensorflow_libraries(Examination& look) {
   }
   if (!is_older(tensorflow->version, "2.14"))
     finding.fix.push_back(
-        {install_command(look.facts.python, "'tensorflow[and-cuda]==" + tensorflow->version + "'"),
+        {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
          text("brings CUDA and cuDNN as wheels")});
   else
     add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
@@ -370,10 +365,8 @@ void cupy(Examination& look) {
     Finding& finding = look.found(
         text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
     finding.evidence = {one.path, found[1].path};
-    finding.fix.push_back(
-        {fmt::format("{} -m pip uninstall -y {} {}",
-                     look.facts.python.interpreter.value_or("python3"), one.name, found[1].name),
-         text("then install the one for your CUDA, with [ctk]")});
+    finding.fix.push_back({uninstall_command(look.facts.python, {one.name, found[1].name}),
+                           text("then install the one for your CUDA, with [ctk]")});
     return;
   }
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
@@ -381,7 +374,7 @@ void cupy(Examination& look) {
     Finding& finding =
         look.found(text("{} is a release with a known fault: {}", named(one), row.what));
     finding.evidence = {one.path, row.source};
-    finding.fix.push_back({install_command(look.facts.python, "-U '" + row.use + "'"), ""});
+    finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}), ""});
     return;
   }
   if (!one.name.starts_with("cupy-cuda")) return;
@@ -395,7 +388,7 @@ void cupy(Examination& look) {
   finding.evidence.push_back(
       text("the CUDA that nvidia-smi shows is the driver's; it brings none "
            "of these libraries"));
-  finding.fix.push_back({install_command(look.facts.python, "'" + one.name + "[ctk]'"),
+  finding.fix.push_back({install_command(look.facts.python, {one.name + "[ctk]"}),
                          text("brings CUDA's libraries as wheels")});
 }
 
@@ -417,7 +410,7 @@ void onnx_without_cuda(Examination& look) {
                              look.facts.python.interpreter.value_or("python3") +
                              (look.facts.python.has_uv ? "" : " -m pip uninstall -y") +
                              " onnxruntime\n" +
-                             install_command(look.facts.python, "onnxruntime-gpu"),
+                             install_command(look.facts.python, {"onnxruntime-gpu"}),
                          text("the first command, because both write the same files")});
 }
 
@@ -430,10 +423,10 @@ void onnx(Examination& look) {
     Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
                                        cpu->version, gpu->version));
     finding.evidence = {cpu->path, gpu->path};
-    const std::string pip = look.facts.python.interpreter.value_or("python3") + " -m pip ";
-    finding.fix.push_back({pip + "uninstall -y onnxruntime onnxruntime-gpu\n" +
-                               install_command(look.facts.python, "onnxruntime-gpu"),
-                           ""});
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {"onnxruntime", "onnxruntime-gpu"}) + "\n" +
+             install_command(look.facts.python, {"onnxruntime-gpu"}),
+         ""});
     return;
   }
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
@@ -448,7 +441,7 @@ void onnx(Examination& look) {
     finding.evidence.push_back(
         text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
              fmt::format("{}", fmt::join(missing, ", "))));
-    finding.fix.push_back({install_command(look.facts.python, "-U onnxruntime-gpu"),
+    finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),
                            text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});
     return;
   }
@@ -461,7 +454,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"LIB06", Layer::kLibraries, Severity::kFatal, true, msgid("cuDNN out of two copies"), "LIB08",
      cudnn_mixed},
     {"LIB07", Layer::kLibraries, Severity::kFatal, true,
-     msgid("CUDA's libraries older than a framework takes"), "LIB08", library_too_old},
+     msgid("CUDA's libraries older than a framework takes"), "ENV08 LIB08", library_too_old},
     {"LIB08", Layer::kLibraries, Severity::kWarning, false,
      msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
     {"LIB09", Layer::kLibraries, Severity::kWarning, false, msgid("a second NCCL"), "",

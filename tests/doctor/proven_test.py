@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""A rule counts as proven where a public case has shown it right: such a case is a bundle under tests/bundles whose
+expect.json names the rule and the address. Neither may be without the other.
+
+usage: proven_test.py BERTH
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+BUNDLES = pathlib.Path(__file__).resolve().parent.parent / "bundles"
+
+
+def main():
+    shown = {}
+    for path in sorted(BUNDLES.glob("*/expect.json")):
+        expect = json.loads(path.read_text())
+        for rule in [expect.get("first"), *expect.get("also", [])]:
+            if rule and expect.get("url", "").startswith("https://"):
+                shown.setdefault(rule, []).append(path.parent.name)
+    done = subprocess.run([sys.argv[1], "doctor", "--list", "--json"], capture_output=True, text=True, check=True, timeout=60)
+    rules = {one["id"]: one["proven"] for one in json.loads(done.stdout)["rules"]}
+    # The rules for source files are in the list as well, and no case names one of them.
+    wrong = [f"{rule} is called proven, and no bundle shows it" for rule in rules if rules[rule] and rule not in shown]
+    wrong += [f"{rule} is shown by {shown[rule][0]}, and not called proven" for rule in shown if not rules.get(rule)]
+    print("\n".join(wrong) or f"{len(shown)} of {len(rules)} rules have a public case")
+    return 1 if wrong else 0
+
+
+sys.exit(main())
