@@ -25,12 +25,14 @@ PARTS = ("files", "nodes", "variables", "log", "driver", "gpu", "gpus", "process
 NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
     "PRB01": "it tries a kernel in a program of this machine",
+    "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }
 # Rules whose table says that they explain others, of which none can be made to hold beside them, and why.
 NO_PAIR = {
     # No public case has shown the first right, and what they explain was shown: until then they may not.
+    "DRV17": "DRV05 is proven",
     "DRV24": "DRV15 is proven",
-    "ENV07": "LIB02 is proven",
+    "DRV25": "DRV26 is proven",
     "XPU02": "all of FW* that a machine with Intel's GPU alone can show is proven",
 }
 

@@ -17,7 +17,7 @@ def main():
     for path in sorted(BUNDLES.glob("*/expect.json")):
         expect = json.loads(path.read_text())
         for rule in [expect.get("first"), *expect.get("also", [])]:
-            if rule and expect.get("url", "").startswith("https://"):
+            if rule and (expect.get("url") or "").startswith("https://"):
                 shown.setdefault(rule, []).append(path.parent.name)
     done = subprocess.run([sys.argv[1], "doctor", "--list", "--json"], capture_output=True, text=True, check=True, timeout=60)
     rules = {one["id"]: one["proven"] for one in json.loads(done.stdout)["rules"]}

@@ -413,13 +413,13 @@ void bitsandbytes_version(Examination& look) {
 
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
-    {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"),
-     "LIB02", stub_path},
+    {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"), "",
+     stub_path},
     {"ENV08", kLayer, Severity::kError, true,
      msgid("an older library that LD_LIBRARY_PATH puts before a wheel's"), "LIB04 LIB05 LIB08",
      path_shadows},
-    {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"),
-     "FW17", bitsandbytes_version},
+    {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"), "",
+     bitsandbytes_version},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, false, msgid("CUDA_HOME that is no toolkit"), "",

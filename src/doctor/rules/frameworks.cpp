@@ -251,10 +251,9 @@ void wrong_backend(Examination& look) {
   if (nvidia) {
     add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
-    finding.fix.push_back(
-        {install_command(look.facts.python, {"--force-reinstall", "torch"},
-                         torch_index_option(look, "rocm" + rows.front().rocm)),
-         ""});
+    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
+                                           torch_index_option(look, "rocm" + rows.front().rocm)),
+                           ""});
   }
 }
 
@@ -263,28 +262,21 @@ void python_unsupported(Examination& look) {
   const std::string* python = look.see(look.facts.python.version);
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (python == nullptr || torch == nullptr) return;
-  const auto gpus = seen_gpus(look);
-  const SeenDriver driver = nvidia_driver(look);
-  TorchWish wish{*python, driver.version, driver.cuda, {}, is_aarch64(look.facts), ""};
-  bool lacks = false;
-  for (const SeenGpu& gpu : gpus) {
-    wish.capabilities.push_back(gpu.capability);
-    lacks = lacks ||
-            (!gpu.capability.empty() &&
-             torch_kernels(look.knowledge.compatibility(), torch->version, torch->cuda.value_or(""),
-                           wish.aarch64, gpu.capability) == Kernels::kLacks);
-  }
-  if (!lacks || torch_for(look.knowledge.compatibility(), wish)) return;
+  Wish wish = wish_of(look, Framework::kTorch);
+  const bool lacks = std::any_of(
+      wish.capabilities.begin(), wish.capabilities.end(), [&](const std::string& capability) {
+        return !capability.empty() &&
+               torch_kernels(look.knowledge.compatibility(), torch->version,
+                             torch->cuda.value_or(""), wish.aarch64, capability) == Kernels::kLacks;
+      });
+  if (!lacks || recipe_for(look.knowledge.compatibility(), wish)) return;
   wish.python = "";
-  const auto recipe = torch_for(look.knowledge.compatibility(), wish);
+  const auto recipe = recipe_for(look.knowledge.compatibility(), wish);
   if (!recipe) return;
-  std::string pythons;
-  for (const TorchRelease& release : look.knowledge.compatibility().torch)
-    if (release.version == recipe->release) pythons = release.python;
   Finding& finding =
       look.found(text("no PyTorch that serves this GPU is made for Python {}", *python));
-  finding.evidence.push_back(
-      text("PyTorch {} serves it, and is made for Python {}", recipe->release, pythons));
+  finding.evidence.push_back(text("PyTorch {} serves it, and is made for Python {}",
+                                  recipe->build.release, recipe->build.python));
   finding.fix.push_back({"", text("make an environment with such a Python, and install there")});
 }
 

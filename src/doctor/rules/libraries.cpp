@@ -18,6 +18,8 @@ bool nvidia_module(Examination& look) {
 void libcuda_missing(Examination& look) {
   const bool from_windows = look.facts.wsl.driver_library.value_or(false);
   if (!(from_windows || nvidia_module(look)) || !look.missing(look.facts.libraries.cuda)) return;
+  // This program found it as any other does; Nix's search elsewhere.
+  if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && nodes && nodes->empty()) return;

@@ -50,10 +50,9 @@ void torch_without_cuda(Examination& look) {
       text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
   if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
-    finding.fix.push_back(
-        {install_command(look.facts.python, {"--force-reinstall", "torch"},
-                         torch_index_option(look, "rocm" + rows.front().rocm)),
-         ""});
+    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
+                                           torch_index_option(look, "rocm" + rows.front().rocm)),
+                           ""});
 }
 
 void torch_without_cuda_on_arm(Examination& look) {
@@ -182,11 +181,10 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                       "installed",
                       shown, torch));
   finding.evidence.push_back(built.because);
-  finding.fix.push_back(
-      {install_command(look.facts.python,
-                       "--force-reinstall --no-deps --no-build-isolation " + name),
-       text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
-            is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+  finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
+                                                             "--no-build-isolation", name}),
+                         text("or take the wheel whose name has torch{} and cxx11abi{}",
+                              beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
 }
 
 void extension_build(Examination& look) {

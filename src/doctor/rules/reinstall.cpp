@@ -52,8 +52,9 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
   if (index.is_unknown)
     cost += "; " + text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
                         look.facts.packages.of(python).named());
-  finding.fix.push_back({install_command(python, before(python, wish.framework), shell_words(*recipe, index)),
-                         std::move(cost)});
+  finding.fix.push_back(
+      {install_command(python, before(python, wish.framework), shell_words(*recipe, index)),
+       std::move(cost)});
   return true;
 }
 

@@ -14,7 +14,8 @@ namespace berth::doctor {
 [[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
 /// false: there is no such recipe, and no fix was added.
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);
-/// "--index-url …", as words of a shell, for PyTorch's build of that tag; "" where the configured index is to be asked.
+/// "--index-url …", as words of a shell, for PyTorch's build of that tag; "" where the configured
+/// index is to be asked.
 [[nodiscard]] std::string torch_index_option(Examination& look, const std::string& tag);
 
 }  // namespace berth::doctor

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/recipe.hpp"
+#include "doctor/install.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 
 using namespace berth::doctor;

@@ -5,7 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "doctor/recipe.hpp"
+#include "doctor/install.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
