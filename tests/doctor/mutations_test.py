@@ -32,7 +32,6 @@ NO_PAIR = {
     # No public case has shown the first right, and what they explain was shown: until then they may not.
     "DRV17": "DRV05 is proven",
     "DRV24": "DRV15 is proven",
-    "DRV25": "DRV26 is proven",
     "XPU02": "all of FW* that a machine with Intel's GPU alone can show is proven",
 }
 

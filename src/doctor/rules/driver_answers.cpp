@@ -140,7 +140,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a compute mode that keeps programs out"), "FW*", compute_mode},
     {"DRV21", Layer::kDriver, Severity::kError, false, msgid("a vGPU without a licence"), "RT*",
      vgpu_licence},
-    {"DRV25", Layer::kDriver, Severity::kError, false, msgid("bad memory that waits for a reset"),
+    {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that waits for a reset"),
      "DRV26", remap_pending},
     {"DRV26", Layer::kDriver, Severity::kError, true, msgid("memory errors beyond ECC"), "",
      ecc_uncorrected},

@@ -58,6 +58,20 @@ void mig(Facts& facts, const std::string& visible) {
   set(facts, "CUDA_VISIBLE_DEVICES", visible);
 }
 
+void twice_chosen(Facts& facts) {
+  amd(facts);
+  set(facts, "CUDA_VISIBLE_DEVICES", "");
+  set(facts, "ROCR_VISIBLE_DEVICES", "1");
+  set(facts, "HIP_VISIBLE_DEVICES", "1");
+}
+
+void more_than_two_cards(Facts& facts) {
+  amd(facts);
+  facts.nodes.render = std::vector<GpuNode>{{"/dev/dri/renderD128", {}, 0x1002},
+                                            {"/dev/dri/renderD129", {}, 0x1002}};
+  set(facts, "ROCR_VISIBLE_DEVICES", "2,3");
+}
+
 struct Mutation {
   const char* rule;
   std::function<void(Facts&)> change;
@@ -79,20 +93,8 @@ const std::vector<Mutation>& mutations() {
        [](Facts& f) {
          f.driver.gpus = std::vector{gpu("NVIDIA L40S", "GPU-1"), gpu("Tesla T4", "GPU-2")};
        }},
-      {"ENV06",
-       [](Facts& f) {
-         amd(f);
-         set(f, "CUDA_VISIBLE_DEVICES", "");
-         set(f, "ROCR_VISIBLE_DEVICES", "1");
-         set(f, "HIP_VISIBLE_DEVICES", "1");
-       }},
-      {"ENV02",
-       [](Facts& f) {
-         amd(f);
-         f.nodes.render = std::vector<GpuNode>{{"/dev/dri/renderD128", {}, 0x1002},
-                                               {"/dev/dri/renderD129", {}, 0x1002}};
-         set(f, "ROCR_VISIBLE_DEVICES", "2,3");
-       }},
+      {"ENV06", twice_chosen},
+      {"ENV02", more_than_two_cards},
       {"ENV07",
        [](Facts& f) {
          set(f, "LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");

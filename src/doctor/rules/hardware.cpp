@@ -243,7 +243,7 @@ void runtime_pm(Examination& look) {
 constexpr auto kRules = std::to_array<Rule>({
     {"HW01", Layer::kHardware, Severity::kFatal, false, msgid("no GPU on the PCI bus"),
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
-    {"HW02", Layer::kHardware, Severity::kFatal, false, msgid("a GPU without a driver"),
+    {"HW02", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without a driver"),
      "DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_unbound},
     {"HW03", Layer::kHardware, Severity::kFatal, false, msgid("another driver has the GPU"),
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},

@@ -20,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kDeadline = std::chrono::seconds(10);
 constexpr rlim_t kMemory = rlim_t{1} << 30;
 constexpr std::size_t kMostAnswer = 4 << 20;
 
@@ -49,10 +48,11 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
 }
 
 /// Feeds and reads until the child has closed its output; nullopt when the time or the room is up.
-std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest) {
+std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
+                                    std::chrono::seconds most) {
   std::string answer;
   std::array<char, 65536> buffer{};
-  for (const auto end = Clock::now() + kDeadline; Clock::now() < end;) {
+  for (const auto end = Clock::now() + most; Clock::now() < end;) {
     std::array<pollfd, 2> fds{{{from.get(), POLLIN, 0}, {to ? to.get() : -1, POLLOUT, 0}}};
     if (::poll(fds.data(), fds.size(), 100) < 0 && errno != EINTR) return std::nullopt;
     if (to && fds[1].revents != 0 && !feed(to, rest)) to.reset();
@@ -68,7 +68,7 @@ std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std:
 }  // namespace
 
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
-                                           std::string_view input) {
+                                           std::string_view input, std::chrono::seconds most) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
   // A socket, because a write to it can be told to raise no SIGPIPE.
@@ -84,7 +84,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   ::setpgid(child, child);
   theirs.reset();
   writing.reset();
-  auto answer = converse(to, from, input);
+  auto answer = converse(to, from, input, most);
   if (!answer) ::kill(-child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -101,8 +101,11 @@ Marks python_lines(std::string_view text) {
 }
 
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree) {
-  auto answer = ask_interpreter(python, script(), code);
-  if (!answer && python != "python3") answer = ask_interpreter("python3", script(), code);
+  // Ten seconds in all: one interpreter that hangs leaves the other its half.
+  using std::chrono::seconds;
+  const bool alone = python == "python3";
+  auto answer = ask_interpreter(python, script(), code, seconds(alone ? 10 : 5));
+  if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5));
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
     *no_tree = text("{} is not there, or did not answer", printable(python));

@@ -1,6 +1,7 @@
 // The readers behind read_bytes(); each gives marks without `code`.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,10 +20,10 @@ Marks notebook_marks(std::string_view bytes, const std::string& python, std::str
 /// Unmistakable lines alone; comments and texts over several lines are left out.
 Marks python_lines(std::string_view text);
 
-/// What Python's parser in the embedded script said; nullopt: no answer. `python`: a path, or a
-/// name on the PATH.
+/// What Python's parser in the embedded script said; nullopt: no answer in that time. `python`: a
+/// path, or a name on the PATH.
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
-                                           std::string_view input);
+                                           std::string_view input, std::chrono::seconds most);
 
 struct Line {
   int number = 0;
