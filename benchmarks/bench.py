@@ -8,9 +8,11 @@ import argparse
 import datetime
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import measuring
 from measuring import BUILD, ROOT
@@ -105,14 +107,23 @@ def start_rows(repeat):
 
 def doctor_rows(repeat):
     python = "/usr/bin/python3"
-    commands = {"static": [BERTH, "doctor", "--static", "--python", python], "live": [BERTH, "doctor", "--python", python],
+    commands = {"static": [BERTH, "doctor", "--static", "--python", python],
                 "collect_env": [python, "-m", "torch.utils.collect_env"]}
     found = measuring.side_by_side(commands, repeat, slow={"collect_env"})
     peer = found["collect_env"]["ms"] if found["collect_env"]["code"] == 0 else None
     yield row("doctor --static", found["static"]["ms"], "collect_env" if peer else "collect_env (no torch here)", peer)
     yield row("doctor --static, p95", found["static"]["p95_ms"], "goal", 300.0)
     yield row("doctor --static, peak memory", found["static"]["peak_kib"] / 1024, "goal", 64.0, "MiB")
-    yield row("doctor, live", found["live"]["ms"], "goal", 1500.0)
+    # A driver that plays eight GPUs, and one of which a GPU hangs.
+    live = [str(BERTH), "doctor", "--python", python]
+    for name, options, goal in (("doctor, live, 8 GPUs", [], 1500.0), ("doctor, live, one of 8 GPUs hung", HUNG[3], 3000.0)):
+        inner = {"commands": {"live": live}, "repeat": max(3, repeat // 10), "seconds": 30, "slow": []}
+        yield row(name, simulated(HUNG[1], 0, options, inner)["live"]["ms"], "goal", goal)
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "long.py"
+        script.write_text("import torch\n" + "".join(f"x{i} = torch.ones({i} + 1) * 2\n" for i in range(999)))
+        source = measuring.side_by_side({"file": [BERTH, "doctor", script], "start": [python, "-I", "-S", "-c", ""]}, repeat)
+        yield row("doctor FILE of 1000 lines above python's start", source["file"]["ms"] - source["start"]["ms"], "goal", 100.0)
 
 
 def main() -> int:
