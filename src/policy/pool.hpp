@@ -16,7 +16,7 @@ struct Demand {
   int cpus = 0;
   std::vector<int> allowed = {};  // positions in Pool::devices, ascending; empty: any
 
-  auto operator<=>(const Demand&) const = default;
+  auto operator<=>(const Demand&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// A device, or a partition that is leased like one.

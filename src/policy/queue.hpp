@@ -77,16 +77,16 @@ class Queue {
 
   /// The machine without our leases: what others use, what is drained or broken.
   void set_machine(const Pool& machine);
-  void set_user(int user, const UserRules& rules);
+  void set_user(int number, const UserRules& rules);
 
   /// At WaitingJob::queued.
   void add(const WaitingJob& job);
   /// From the line; false where it is not in it.
-  bool remove(JobId job, Instant now);
-  void started(JobId job, const std::vector<int>& devices, Instant now);
+  bool remove(JobId id, Instant now);
+  void started(JobId id, const std::vector<int>& devices, Instant now);
   /// A lease that never stood in the line.
   void adopt(const RunningJob& job);
-  void ended(JobId job, Instant now);
+  void ended(JobId id, Instant now);
 
   /// Who starts now; nullopt: nobody. To be asked again after started().
   [[nodiscard]] std::optional<Start> next(Instant now) const;
@@ -96,7 +96,7 @@ class Queue {
     Obstruction obstruction = Obstruction::kNothing;
     std::vector<JobId> before;  // first first; at most 100
   };
-  [[nodiscard]] Outlook outlook(JobId job, Instant now) const;
+  [[nodiscard]] Outlook outlook(JobId id, Instant now) const;
   /// When what runs now will have ended, by limits or by expectation; in the order of time.
   struct Release {
     Instant at{0};
@@ -121,7 +121,7 @@ class Queue {
   struct Place {
     int tier = 0, priority = 0;  // both negated
     JobId job = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   struct User {
     UserRules rules;
