@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/verbs.hpp"
 #include "doctor/collect.hpp"
@@ -11,7 +12,6 @@
 #include "doctor/recipe_text.hpp"
 #include "doctor/version.hpp"
 #include "inventory/observe.hpp"
-#include "output/environment_text.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::cli {
@@ -143,7 +143,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   std::string same = base;  // of the machine that was asked about
   for (const char* option : {"--driver", "--gpu", "--compute-capability"})
     for (const std::string& value : given.values(option))
-      same += fmt::format(" {} {}", option, output::shell_word(value));
+      same += fmt::format(" {} {}", option, shell_word(value));
   Error error{ErrorCode::kNotFound, "E0833",
               text("no build of {} is known to run here: {}", name, described(machine)), ""};
   const auto hint = [&](const std::string& line) {
@@ -248,15 +248,10 @@ void write_json(const Context& context, const std::string& format, const RecipeM
   json.field("release_pythons", build.python);
   json.text_field("needs_driver", order.recipe.driver);
   json.text_field("driver", machine.driver);
-  json.key("gpus");
-  json.open('[');
-  for (const auto& gpu : machine.gpus) {
-    json.open('{');
+  json.rows("gpus", machine.gpus, [&](const auto& gpu) {
     json.text_field("name", gpu.name);
     json.field("compute_capability", gpu.capability);
-    json.close('}');
-  }
-  json.close(']');
+  });
   json.text_field("base_image", order.image);
   json.field("reasons", order.reasons);
   json.field("recipe", doctor::recipe_text(*doctor::recipe_format_of(format), order));

@@ -215,18 +215,6 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
 
 namespace {
 
-template <typename Rows, typename Write>
-void write_rows(JsonWriter& json, const char* key, const Rows& rows, Write write) {
-  json.key(key);
-  json.open('[');
-  for (const auto& row : rows) {
-    json.open('{');
-    write(row);
-    json.close('}');
-  }
-  json.close(']');
-}
-
 void write_finding(JsonWriter& json, const Finding& one) {
   json.field("id", one.id);
   json.field("severity", model::name(one.severity));
@@ -234,7 +222,7 @@ void write_finding(JsonWriter& json, const Finding& one) {
   json.field("layer", model::name(one.layer));
   json.field("title", one.title);
   json.field("evidence", one.evidence);
-  write_rows(json, "fix", one.fix, [&](const model::Fix& fix) {
+  json.rows("fix", one.fix, [&](const model::Fix& fix) {
     json.text_field("command", fix.command);
     json.text_field("says", fix.says);
   });
@@ -252,9 +240,8 @@ std::string diagnosis_json(const model::Diagnosis& diagnosis, const model::Diagn
   json.open('{');
   json.field("schema", 1);
   json.field("verdict", diagnosis.verdict);
-  write_rows(json, "findings", diagnosis.findings,
-             [&](const Finding& one) { write_finding(json, one); });
-  write_rows(json, "not_checked", diagnosis.not_checked, [&](const model::NotChecked& one) {
+  json.rows("findings", diagnosis.findings, [&](const Finding& one) { write_finding(json, one); });
+  json.rows("not_checked", diagnosis.not_checked, [&](const model::NotChecked& one) {
     json.field("id", one.id);
     json.field("why", one.why);
   });

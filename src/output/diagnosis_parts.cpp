@@ -45,34 +45,23 @@ std::string devices_of(const Probed& one) {
 }
 
 void add_probe(JsonWriter& json, const std::vector<Probed>& probe) {
-  json.open('[');
-  for (const Probed& one : probe) {
-    json.open('{');
+  json.rows("probe", probe, [&](const Probed& one) {
     json.field("framework", one.framework);
     json.text_field("version", one.version);
     json.field("state", one.state);
     json.field("says", one.says);
     json.text_field("message", one.message);
-    json.key("devices");
-    json.open('[');
-    for (const Probed::Device& device : one.devices) {
-      json.open('{');
+    json.rows("devices", one.devices, [&](const Probed::Device& device) {
       json.field("index", device.index);
       json.text_field("name", device.name);
       json.field("ran", device.ran);
       json.text_field("message", device.message);
-      json.close('}');
-    }
-    json.close(']');
-    json.close('}');
-  }
-  json.close(']');
+    });
+  });
 }
 
 void add_error(JsonWriter& json, const std::vector<KnownMessage>& messages) {
-  json.open('[');
-  for (const KnownMessage& one : messages) {
-    json.open('{');
+  json.rows("error", messages, [&](const KnownMessage& one) {
     json.field("message", one.name);
     json.field("line", one.line);
     json.field("text", one.text);
@@ -80,12 +69,11 @@ void add_error(JsonWriter& json, const std::vector<KnownMessage>& messages) {
     json.field("rules", one.rules);
     json.field("shown_by", one.shown_by);
     json.field("not_checked", one.not_checked);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void add_command(JsonWriter& json, const model::CommandSeen& command) {
+  json.key("command");
   json.open('{');
   json.field("program", command.program);
   json.text_field("python", command.python);
@@ -159,12 +147,9 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
 }
 
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts) {
-  json.key("command");
-  parts.command ? add_command(json, *parts.command) : json.value(nullptr);
-  json.key("probe");
-  parts.probe ? add_probe(json, *parts.probe) : json.value(nullptr);
-  json.key("error");
-  parts.error ? add_error(json, *parts.error) : json.value(nullptr);
+  parts.command ? add_command(json, *parts.command) : json.field("command", nullptr);
+  parts.probe ? add_probe(json, *parts.probe) : json.field("probe", nullptr);
+  parts.error ? add_error(json, *parts.error) : json.field("error", nullptr);
 }
 
 }  // namespace berth::output

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 
 namespace berth::output {
 namespace {
@@ -90,18 +91,6 @@ void add_nodes(std::vector<std::string>& words, const std::vector<const Device*>
 }
 
 }  // namespace
-
-std::string shell_word(std::string_view text) {
-  if (plain(text, "_-.,:/+@%=")) return std::string(text);
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  }
-  return out + "'";
-}
 
 std::string environment_shell(const model::Environment& environment) {
   std::string out;

@@ -11,9 +11,6 @@
 
 namespace berth::output {
 
-/// One word for sh, bash and dash: as it is where nothing in it is special, else in single quotes.
-[[nodiscard]] std::string shell_word(std::string_view text);
-
 /// "export NAME=value" and "unset NAME" lines; what is kept is not printed. For eval in any POSIX
 /// shell.
 [[nodiscard]] std::string environment_shell(const model::Environment& environment);

@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shell_word.hpp"
+
+using berth::shell_word;
 using berth::model::Device;
 using berth::model::Environment;
 using berth::model::Placement;
@@ -47,15 +50,6 @@ Placement on_device() {
 }
 
 }  // namespace
-
-TEST_CASE("plain values need no quotes, all others get them") {
-  CHECK(shell_word("0,1") == "0,1");
-  CHECK(shell_word("GPU-1a2b") == "GPU-1a2b");
-  CHECK(shell_word("") == "''");
-  CHECK(shell_word("*:cpu") == "'*:cpu'");
-  CHECK(shell_word("~") == "'~'");
-  CHECK(shell_word("a'b") == "'a'\\''b'");
-}
 
 TEST_CASE("the shell's text sets and unsets, and leaves alone what is kept") {
   const auto text =

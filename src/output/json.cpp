@@ -28,18 +28,6 @@ void add_absent(JsonWriter& json, const Absent& absent) {
   json.close('}');
 }
 
-template <typename Rows, typename Write>
-void add_array(JsonWriter& json, std::string_view key, const Rows& rows, Write write) {
-  json.key(key);
-  json.open('[');
-  for (const auto& row : rows) {
-    json.open('{');
-    write(row);
-    json.close('}');
-  }
-  json.close(']');
-}
-
 /// What is counted and cannot be none: 0 is how "not known" is kept.
 template <typename T>
 std::optional<T> known(T count) {
@@ -140,7 +128,7 @@ void add_device(JsonWriter& json, const model::Device& device, const std::map<in
   });
   json.field("age_seconds", device.age_seconds);
   add_absent(json, absent);
-  add_array(json, "partitions", device.partitions,
+  json.rows("partitions", device.partitions,
             [&](const model::Partition& part) { add_partition(json, part); });
   json.text_field("note", device.note);
 }
@@ -190,7 +178,7 @@ void add_unattributed(JsonWriter& json, const Snapshot& snapshot,
   json.text_field("device_uuid", uuid_of(snapshot, memory.device));
   json.field("memory_bytes", memory.memory_bytes);
   json.field("cause", memory.cause);
-  add_array(json, "holders", memory.holders, [&](const model::Holder& holder) {
+  json.rows("holders", memory.holders, [&](const model::Holder& holder) {
     json.field("pid", holder.pid);
     json.text_field("user", holder.user);
     json.text_field("command", holder.command);
@@ -212,7 +200,7 @@ std::string ls_json(const Snapshot& snapshot) {
   add_host(json, snapshot.host);
   add_driver(json, snapshot.driver);
   const auto uses = uses_of(snapshot);
-  add_array(json, "devices", snapshot.devices,
+  json.rows("devices", snapshot.devices,
             [&](const model::Device& device) { add_device(json, device, uses); });
   json.field("notes", snapshot.notes);
   json.close('}');
@@ -222,9 +210,9 @@ std::string ls_json(const Snapshot& snapshot) {
 std::string ps_json(const Snapshot& snapshot) {
   JsonWriter json;
   begin(json, snapshot);
-  add_array(json, "processes", snapshot.processes,
+  json.rows("processes", snapshot.processes,
             [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
-  add_array(json, "unattributed", snapshot.unattributed,
+  json.rows("unattributed", snapshot.unattributed,
             [&](const model::Unattributed& memory) { add_unattributed(json, snapshot, memory); });
   json.field("notes", ps_notes(snapshot));
   json.close('}');
@@ -237,7 +225,7 @@ std::string overview_json(const Snapshot& snapshot, const std::vector<NextStep>&
   add_host(json, snapshot.host);
   add_driver(json, snapshot.driver);
   const auto uses = uses_of(snapshot);
-  add_array(json, "devices", snapshot.devices, [&](const model::Device& device) {
+  json.rows("devices", snapshot.devices, [&](const model::Device& device) {
     json.field("index", device.index);
     json.field("kind", model::name(device.kind));
     json.text_field("name", device.name);
@@ -249,19 +237,19 @@ std::string overview_json(const Snapshot& snapshot, const std::vector<NextStep>&
     json.field("memory_total_bytes", device.readings.memory_total_bytes.value);
     json.field("users", known_users(uses, device.index));
   });
-  add_array(json, "users", shares_of(snapshot), [&](const UserShare& share) {
+  json.rows("users", shares_of(snapshot), [&](const UserShare& share) {
     json.text_field("user", share.user);
     json.field("devices", share.devices);
     json.field("processes", share.processes);
     json.field("memory_bytes", share.memory_bytes);
   });
-  add_array(json, "problems", problems_of(snapshot), [&](const Problem& problem) {
+  json.rows("problems", problems_of(snapshot), [&](const Problem& problem) {
     json.field("device", problem.device);
     json.text_field("id", problem.id);
     json.field("message", problem.message);
     json.text_field("hint", problem.hint);
   });
-  add_array(json, "next", next, [&](const NextStep& step) {
+  json.rows("next", next, [&](const NextStep& step) {
     json.field("command", step.command);
     json.field("why", step.why);
   });

@@ -59,6 +59,19 @@ class JsonWriter {
     text.empty() ? value(nullptr) : value(text);
   }
 
+  /// An array of objects, one a row; `write` is given each and adds its fields.
+  template <typename Rows, typename Write>
+  void rows(std::string_view name, const Rows& rows, Write write) {
+    key(name);
+    open('[');
+    for (const auto& row : rows) {
+      open('{');
+      write(row);
+      close('}');
+    }
+    close(']');
+  }
+
   /// The document, one line.
   [[nodiscard]] std::string finish() { return std::move(out_) + "\n"; }
 

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "output/environment_text.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {

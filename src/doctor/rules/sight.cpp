@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 
 namespace berth::doctor {
 
@@ -43,16 +44,7 @@ std::string quoted(std::string_view line) {
 }
 
 std::string pasted(std::string_view word) {
-  constexpr std::string_view kPlain = "_-.,:/+@%=";
-  const std::string shown = printable(word);
-  const bool plain = !shown.empty() && std::all_of(shown.begin(), shown.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kPlain.find(c) != std::string_view::npos;
-  });
-  if (plain) return shown;
-  std::string quoted = "'";
-  for (const char c : shown) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return shell_word(printable(word));
 }
 
 bool is_loaded(Examination& look, std::string_view module) {

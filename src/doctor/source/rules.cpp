@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 
 namespace berth::doctor::source {
@@ -226,17 +227,6 @@ bool applies(const Row& row, Kind kind) {
   return std::string_view(row.kinds).find(letter(kind)) != std::string_view::npos;
 }
 
-/// A name as a shell takes it; one that needs no quotes stays as it is.
-std::string quoted(const std::string& path) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+=:@,";
-  const std::string shown = printable(path);
-  if (shown.find_first_not_of(plain) == std::string::npos) return shown;
-  std::string out = "'";
-  for (const char c : shown) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   Finding finding;
   finding.id = row.id;
@@ -248,7 +238,7 @@ Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   if (!mark.where.empty()) finding.evidence.push_back(mark.where);
   std::string command = row.command;
   for (const auto& [mark_of_it, value] :
-       {std::pair("{file}", quoted(source.path)), std::pair("{0}", mark.value)})
+       {std::pair("{file}", shell_word(printable(source.path))), std::pair("{0}", mark.value)})
     if (const auto at = command.find(mark_of_it); at != std::string::npos)
       command.replace(at, std::strlen(mark_of_it), value);
   finding.fix.push_back({std::move(command), row.says[0] == '\0' ? "" : std::string(tr(row.says))});
