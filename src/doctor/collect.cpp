@@ -125,6 +125,7 @@ Facts collect(const Sources& sources) {
   facts.python =
       collect_python(sources.tree, sources.process.environment,
                      python_of_program(sources.tree, sources.process.environment, sources.python));
+  facts.imports = collect_imports(sources.tree, sources.process.environment, facts.python);
   facts.gpu_models = collect_gpu_models(sources.tree);
   return facts;
 }

@@ -6,6 +6,7 @@
 #include "doctor/facts/driver_answers.hpp"
 #include "doctor/facts/driver_files.hpp"
 #include "doctor/facts/gpu_nodes.hpp"
+#include "doctor/facts/imports.hpp"
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
@@ -28,6 +29,7 @@ struct Facts {
   WslFacts wsl;
   LibraryFacts libraries;
   PythonFacts python;
+  ImportFacts imports;
   Fact<std::vector<std::string>> gpu_models;
 };
 

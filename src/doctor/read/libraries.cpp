@@ -4,31 +4,10 @@
 #include <cerrno>
 #include <string_view>
 
-#include "base/text.hpp"
 #include "doctor/loader/loader.hpp"
 
 namespace berth::doctor {
 namespace {
-
-std::string words_for(FoundBy by) {
-  switch (by) {
-    case FoundBy::kRpath:
-      return "DT_RPATH";
-    case FoundBy::kLibraryPath:
-      return "LD_LIBRARY_PATH";
-    case FoundBy::kRunpath:
-      return "DT_RUNPATH";
-    case FoundBy::kCache:
-      return "/etc/ld.so.cache";
-    case FoundBy::kDefault:
-      return std::string(tr("the loader's default folders"));
-    case FoundBy::kPreload:
-      return "LD_PRELOAD";
-    case FoundBy::kPath:
-      break;
-  }
-  return "";
-}
 
 Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   const LoadedObject object = loader.look_up(name, loader.objects().empty() ? -1 : 0);
