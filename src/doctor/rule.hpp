@@ -82,6 +82,8 @@ std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();      // libraries that come from Python packages
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
+std::span<const Rule> import_rules();     // what the loader gives them
+std::span<const Rule> fit_rules();        // and builds that do not fit
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();

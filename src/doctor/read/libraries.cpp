@@ -11,26 +11,6 @@
 namespace berth::doctor {
 namespace {
 
-std::string words_for(FoundBy by) {
-  switch (by) {
-    case FoundBy::kRpath:
-      return "DT_RPATH";
-    case FoundBy::kLibraryPath:
-      return "LD_LIBRARY_PATH";
-    case FoundBy::kRunpath:
-      return "DT_RUNPATH";
-    case FoundBy::kCache:
-      return "/etc/ld.so.cache";
-    case FoundBy::kDefault:
-      return std::string(tr("the loader's default folders"));
-    case FoundBy::kPreload:
-      return "LD_PRELOAD";
-    case FoundBy::kPath:
-      break;
-  }
-  return "";
-}
-
 Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   const LoadedObject object = loader.look_up(name, loader.objects().empty() ? -1 : 0);
   if (object.path.empty() && !loader.has_folders()) return Unreadable{"/etc/ld.so.cache", ENOENT};

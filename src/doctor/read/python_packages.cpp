@@ -152,6 +152,14 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
   facts.distributions = read_distributions(tree, *facts.path);
   facts.conda = read_conda(tree, facts.prefix);
   facts.torch = read_torch(tree, facts);
+  if (facts.torch)
+    facts.torch_modules = tree.list((*facts.path)[facts.torch->entry].folder + "/torch")
+                              .map([](const std::vector<std::string>& names) {
+                                std::vector<std::string> found;
+                                for (const std::string& name : names)
+                                  if (name.starts_with("_C.")) found.push_back(name);
+                                return found;
+                              });
   facts.bitsandbytes = read_bitsandbytes(tree, facts);
   read_cuda_files(tree, environment, facts);
 }

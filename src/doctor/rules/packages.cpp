@@ -187,7 +187,27 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                               beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
 }
 
+void extension_symbols(Examination& look) {
+  const auto* symbols = look.see(look.facts.imports.symbols);
+  if (symbols == nullptr || !look.facts.python.torch) return;
+  for (const MissingSymbol& one : *symbols) {
+    if (one.library.find("libc10.so") == std::string::npos) continue;
+    const std::string& torch = look.facts.python.torch->version;
+    Finding& finding = look.found(text(
+        "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));
+    finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
+    finding.evidence.push_back(one.taken);
+    finding.fix.push_back(
+        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
+                  "--no-build-isolation",
+                  beginning(torch))});
+    return;
+  }
+}
+
 void extension_build(Examination& look) {
+  extension_symbols(look);
+  if (!look.findings().empty()) return;
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const auto* distributions = look.see(look.facts.python.distributions);
   if (torch == nullptr || distributions == nullptr) return;
