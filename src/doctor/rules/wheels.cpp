@@ -180,6 +180,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
 }
 
 void cudnn_mixed(Examination& look) {
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcudnn");
   for (const Compatibility::Cudnn& row : look.knowledge.compatibility().cudnn)
     for (const CudaLibrary& one : all)
@@ -290,7 +291,7 @@ std::string xla_user(Examination& look) {
 }
 
 void no_libdevice(Examination& look) {
-  const auto* folders = look.see(look.facts.python.libdevice);
+  const auto* folders = look.see_whole(look.facts.python.libdevice);
   if (folders == nullptr || !folders->empty() || seen_gpus(look).empty()) return;
   const std::string who = xla_user(look);
   if (who.empty()) return;
@@ -305,6 +306,7 @@ void no_libdevice(Examination& look) {
 
 std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted) {
   std::vector<std::string> missing;
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return missing;
   for (const std::string& name : wanted)
     if (!has_library(look, name)) missing.push_back(name);
   return missing;
