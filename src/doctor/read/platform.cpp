@@ -193,9 +193,12 @@ RocmFacts collect_rocm(const Tree& tree) {
   });
   facts.driver_release = rocm_of_driver(tree);
   facts.nodes = kfd_nodes(tree);
-  for (const char* path :
-       {"/opt/rocm", "/usr/lib/x86_64-linux-gnu/libamdhip64.so", "/usr/lib64/libamdhip64.so"})
-    if (facts.folder.is_absent() && tree.exists(path)) facts.folder = std::string(path);
+  facts.folder = tree.watched([&]() -> Fact<std::string> {
+    for (const char* path :
+         {"/opt/rocm", "/usr/lib/x86_64-linux-gnu/libamdhip64.so", "/usr/lib64/libamdhip64.so"})
+      if (tree.exists(path)) return std::string(path);
+    return {};
+  });
   facts.rocblas_targets = rocblas_targets(tree);
   facts.iommu_types = iommu_types(tree);
   return facts;
@@ -203,7 +206,8 @@ RocmFacts collect_rocm(const Tree& tree) {
 
 WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched) {
   WslFacts facts;
-  if (tree.exists("/usr/lib/wsl")) facts.folder = std::string("/usr/lib/wsl");
+  facts.folder =
+      tree.node("/usr/lib/wsl").map([](const Node&) -> std::string { return "/usr/lib/wsl"; });
   facts.driver_library = there(tree, "/usr/lib/wsl/lib/libcuda.so.1");
   facts.folder_is_searched =
       std::find(searched.begin(), searched.end(), "/usr/lib/wsl/lib") != searched.end();

@@ -18,10 +18,12 @@ std::string_view base_of(std::string_view version) {
   return version.substr(0, version.find('+'));
 }
 
-/// Built for no GPU of any vendor.
+/// Built for no GPU of any vendor; conda's is FW13's, so that it has to be known whose it is.
 const TorchBuild* cpu_torch(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
-  if (torch == nullptr) return nullptr;
+  if (torch == nullptr || look.facts.python.conda.is_unreadable() ||
+      conda_package(look, "pytorch") != nullptr)
+    return nullptr;
   const bool without =
       look.missing(torch->cuda) && torch->hip.is_absent() && torch->xpu.is_absent();
   return without ? torch : nullptr;
@@ -41,8 +43,7 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
 
 void torch_without_cuda(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
-  if (torch == nullptr || is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
-    return;
+  if (torch == nullptr || is_aarch64(look.facts)) return;
   const auto gpus = seen_gpus(look);
   if (!gpus.empty()) return cpu_finding(look, *torch, gpus);
   if (!has_rocm_gpu(look)) return;
@@ -57,8 +58,7 @@ void torch_without_cuda(Examination& look) {
 
 void torch_without_cuda_on_arm(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
-  if (torch == nullptr || !is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
-    return;
+  if (torch == nullptr || !is_aarch64(look.facts)) return;
   const auto gpus = seen_gpus(look);
   if (gpus.empty()) return;
   cpu_finding(look, *torch, gpus);
