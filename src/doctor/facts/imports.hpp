@@ -5,14 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "doctor/facts/program.hpp"
 #include "doctor/facts/python.hpp"
 
 namespace berth::doctor {
 
-/// A library that a loaded one needs and that is nowhere to be found.
-struct MissingLibrary {
-  std::string name, needed_by;
-};
 /// A symbol that is wanted of a library, and that the file which is taken for it does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;

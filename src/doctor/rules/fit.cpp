@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/recipe.hpp"
+#include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
