@@ -18,17 +18,21 @@ namespace berth::doctor {
 
 namespace {
 
+bool a_gpu_sleeps(const Tree& tree) {
+  const auto functions = collect_pci(tree).value_or({});
+  return std::any_of(functions.begin(), functions.end(),
+                     [](const PciFunction& one) { return one.is_nvidia_gpu() && one.is_asleep(); });
+}
+
 /// NVML, and CUDA beside it. CUDA would wake a GPU that sleeps: there it is not asked.
 DriverAnswers ask_both(const Tree& tree) {
-  const auto functions = collect_pci(tree);
-  for (const PciFunction& one : functions.value_or({})) {
-    if (!one.is_nvidia_gpu() || !one.is_asleep()) continue;
-    DriverAnswers answers = ask_driver();
+  if (a_gpu_sleeps(tree)) {
+    DriverAnswers answers = ask_driver(true);
     answers.cuda_init = Unreadable{std::string(tr("cuInit (a GPU sleeps)")), 0};
     return answers;
   }
   CudaInit cuda;
-  DriverAnswers answers = ask_driver();
+  DriverAnswers answers = ask_driver(false);
   answers.cuda_init = cuda.finish();
   return answers;
 }
@@ -53,7 +57,7 @@ Sources this_machine(Depth depth) {
     sources.kernel_log = read_kernel_log();
   }
   sources.driver = depth == Depth::kStatic ? driver_not_asked()
-                   : seen.simulated        ? ask_driver()
+                   : seen.simulated        ? ask_driver(a_gpu_sleeps(sources.tree))
                                            : ask_both(sources.tree);
   sources.process = own_process();
   // The simulated machine has other cores than the one that we run on.
@@ -131,6 +135,7 @@ Facts collect(const Sources& sources) {
       collect_python(sources.tree, sources.process.environment,
                      python_of_program(sources.tree, sources.process.environment, sources.python));
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
+  facts.imports = collect_imports(sources.tree, sources.process.environment, facts.python);
   facts.gpu_models = collect_gpu_models(sources.tree);
   return facts;
 }

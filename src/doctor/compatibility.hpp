@@ -60,6 +60,16 @@ struct OnnxRelease {
 struct KnownBad {
   std::string package, version, what, use, source;
 };
+/// Libraries that a package opens by name; where `with` is there, `use` is the package for it.
+struct Opens {
+  std::string package, versions;
+  std::vector<std::string> libraries;
+  std::string use, with, source;
+};
+/// The ROCm releases that AMD tested with a release of its kernel driver.
+struct RocmDriver {
+  std::string driver, rocm;
+};
 struct GpuFamily {
   std::string begins, capability;
 };
@@ -77,6 +87,8 @@ struct Compatibility {
   std::string cupy_version, cupy_python;  // "14", "3.10-3.14"
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
+  std::vector<Opens> opens;
+  std::vector<RocmDriver> rocm_drivers;
   std::vector<GpuFamily> families;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.

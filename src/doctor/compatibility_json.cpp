@@ -119,6 +119,11 @@ void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/known_bad/rows"))
     known.known_bad.push_back({word(row, "package"), word(row, "version"), word(row, "what"),
                                word(row, "use"), word(row, "source")});
+  for (const json& row : at(document, "compat/opens/rows"))
+    known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
+                           word(row, "use"), word(row, "with"), word(row, "source")});
+  for (const json& row : at(document, "compat/rocm_driver/rows"))
+    known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
   for (const json& row : at(document, "gpu_families/families/rows"))
     known.families.push_back({word(row, "begins"), word(row, "cc")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");

@@ -10,6 +10,7 @@
 #include "doctor/diagnose.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -227,10 +228,17 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
   Diagnosis diagnosis;
   for (const Rule& rule : rules) {
     Examination examination(facts, knowledge, rule.severity);
-    if (!is_asked_rule(rule.id))
-      rule.look(examination);
-    else if (!look_asked(rule.id, examination, asked))
-      continue;
+    {
+      const Witness witness;
+      if (!is_asked_rule(rule.id))
+        rule.look(examination);
+      else if (!look_asked(rule.id, examination, asked))
+        continue;
+      // What is not where it is expected ("/proc/modules" of a kernel without modules) is the
+      // rule's own to say, like what nobody was asked to read; a refusal never is.
+      for (const Unreadable& why : witness.told())
+        if (why.error_number != ENOENT) examination.note_unreadable(why);
+    }
     for (Finding& finding : examination.findings()) {
       complete(finding, rule);
       diagnosis.findings.push_back(std::move(finding));

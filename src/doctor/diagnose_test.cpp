@@ -18,6 +18,19 @@ void blind(Examination& look) {
   static_cast<void>(look.see(log));
 }
 
+void blind_in_passing(Examination&) {
+  const Fact<int> log(Unreadable{"/dev/kmsg", EACCES});
+  static_cast<void>(log.value_or(0));
+}
+void misses(Examination& look) {
+  Fact<std::vector<int>> gpus(std::vector<int>{});
+  gpus.doubt({"/sys/bus/pci/devices/0000:01:00.0/class", EACCES});
+  if (look.see_whole(gpus) != nullptr) look.found("none is here");
+}
+void idle_fact(Examination&) {
+  const Fact<int> answer(Unreadable{"cuInit", 0});
+  static_cast<void>(answer.has_value());
+}
 void information(Examination& look) {
   look.found("here").severity = Severity::kInfo;
 }
@@ -161,6 +174,22 @@ TEST_CASE("a framework that ran a kernel makes a rule that says it cannot doubtf
   CHECK(found[1].confidence == Confidence::kLow);
   CHECK(found[1].evidence.size() == 1);
   CHECK(found[0].confidence == Confidence::kHigh);
+}
+
+TEST_CASE("no rule can forget what it could not see, however it asked") {
+  for (const auto look : {blind_in_passing, misses}) {
+    const auto diagnosis = diagnose_with(
+        std::array<Rule, 1>{{{"A1", kLow, Severity::kFatal, true, "", "", look}}}, {}, {});
+    CHECK(diagnosis.findings.empty());
+    CHECK(diagnosis.checked.empty());
+    CHECK(diagnosis.not_checked.size() == 1);
+  }
+}
+
+TEST_CASE("what nobody was asked to read is the rule's own to say") {
+  CHECK(diagnose_with(
+            std::array<Rule, 1>{{{"A1", kLow, Severity::kFatal, true, "", "", idle_fact}}}, {}, {})
+            .checked.size() == 1);
 }
 
 TEST_CASE("what is only information explains nothing") {

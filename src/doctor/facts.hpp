@@ -6,6 +6,7 @@
 #include "doctor/facts/driver_answers.hpp"
 #include "doctor/facts/driver_files.hpp"
 #include "doctor/facts/gpu_nodes.hpp"
+#include "doctor/facts/imports.hpp"
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
@@ -30,6 +31,7 @@ struct Facts {
   LibraryFacts libraries;
   PythonFacts python;
   PackageSources packages;
+  ImportFacts imports;
   Fact<std::vector<std::string>> gpu_models;
 };
 

@@ -35,6 +35,15 @@ class Examination {
   }
   template <typename T>
   const T* see(const Fact<T>&& fact) = delete;  // would point into what is about to go
+  /// A list of which nothing was refused: what it does not hold is not there. Else nullptr, which
+  /// is remembered.
+  template <typename T>
+  const T* see_whole(const Fact<T>& fact) {
+    const T* seen = see(fact);
+    return fact.is_whole() ? seen : nullptr;
+  }
+  template <typename T>
+  const T* see_whole(const Fact<T>&& fact) = delete;
   /// Whether it is known not to be there.
   template <typename T>
   bool missing(const Fact<T>& fact) {
@@ -48,10 +57,9 @@ class Examination {
 
   [[nodiscard]] std::vector<Finding>& findings() { return findings_; }
   [[nodiscard]] const std::vector<Unreadable>& unread() const { return unread_; }
-
- private:
   void note_unreadable(const Unreadable& why);
 
+ private:
   Severity severity_;
   std::vector<Finding> findings_;
   std::vector<Unreadable> unread_;
@@ -82,6 +90,8 @@ std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();      // libraries that come from Python packages
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
+std::span<const Rule> import_rules();     // what the loader gives them
+std::span<const Rule> fit_rules();        // and builds that do not fit
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();

@@ -71,6 +71,7 @@ template <typename T>
 Fact<T> Tree::failed(const std::string& path, int error) const {
   if (is_absence(error)) return {};
   if (recording_) recording_->specials[path].error = error;
+  if (!refused_) refused_ = Unreadable{path, error};
   return Unreadable{path, error};
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.hpp"
@@ -59,6 +60,17 @@ class Tree {
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
+  /// What `read` makes of this tree; where it was refused a look on the way (EACCES and the like),
+  /// the fact says so: a list may lack something, and nothing is called absent.
+  template <typename Read>
+  [[nodiscard]] auto watched(Read read) const {
+    const auto before = std::exchange(refused_, std::nullopt);
+    auto fact = read();
+    if (refused_) fact.doubt(*refused_);
+    if (before) refused_ = before;
+    return fact;
+  }
+
   /// From now on, everything that is looked at is noted there as well.
   void record_into(std::shared_ptr<Recording> recording) { recording_ = std::move(recording); }
 
@@ -88,6 +100,7 @@ class Tree {
   std::vector<Mount> mounts_;
   std::map<std::string, Special, std::less<>> specials_;
   std::shared_ptr<Recording> recording_;
+  mutable std::optional<Unreadable> refused_;  // the first, in watched()
 };
 
 }  // namespace berth::doctor

@@ -102,3 +102,26 @@ TEST_CASE("this machine is a tree, too") {
   CHECK(tree.node("/dev/null")->major == 1);
   CHECK(!tree.line("/proc/sys/kernel/osrelease")->empty());
 }
+
+TEST_CASE("what was refused on the way makes a fact a part, and an absence unknown") {
+  const TemporaryTree folder;
+  folder.put("etc/a", "1");
+  Tree tree(folder.path);
+  tree.add_special("/etc/b", {std::nullopt, EACCES});
+  const auto both = [&](const char* path, const char* other) {
+    return tree.watched([&, path, other] {
+      const auto first = tree.line(path);
+      static_cast<void>(tree.line(other));
+      return first;
+    });
+  };
+  CHECK(both("/etc/a", "/etc/c").is_whole());
+  CHECK(both("/etc/c", "/etc/c").is_absent());
+  const auto part = both("/etc/a", "/etc/b");
+  CHECK(part.has_value());
+  CHECK(!part.is_whole());
+  CHECK(part.why().where == "/etc/b");
+  CHECK(both("/etc/c", "/etc/b").is_unreadable());
+  // The value that is made of a part is one, too.
+  CHECK(!part.map([](const std::string& text) { return text.size(); }).is_whole());
+}

@@ -150,6 +150,12 @@ Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
   std::vector<Selected> chosen;
   for (const std::string& list : lists) {
     for (const std::string_view word : split(list, ',')) {
+      if (trim(word).empty() && list.find(',') != std::string::npos) {
+        Error error = parse_device_selector("").error();
+        error.message = text("'{}' is no list of devices: beside a comma stands nothing",
+                             printable(list.substr(0, kLongestSelector)));
+        return error;
+      }
       const auto one = select_device(devices, word);
       if (!one) return one.error();
       if (std::find(chosen.begin(), chosen.end(), *one) == chosen.end()) chosen.push_back(*one);

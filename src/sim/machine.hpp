@@ -17,6 +17,7 @@ struct MachineDriver {
   std::string cuda;                   // "13.0"
   std::uint64_t init_ms = 0;          // how long nvmlInit takes
   std::uint64_t pcie_window_ms = 20;  // how long nvmlDeviceGetPcieThroughput takes
+  std::string confidential;           // computing: "ready", "not ready"; "" off
 };
 
 struct MachinePartition {
@@ -34,17 +35,19 @@ struct MachineDevices {
   std::vector<std::string> local_cpus;  // as numa
   std::uint64_t memory_bytes = 0, memory_reserved_bytes = 0, bar1_bytes = 256U << 20U;
   std::int64_t power_limit_watts = 0, power_min_watts = 0, power_max_watts = 0,
-               power_idle_watts = 0;
+               power_idle_watts = 0, power_default_watts = 0;
   std::int64_t clock_graphics_mhz = 0, clock_graphics_idle_mhz = 210, clock_memory_mhz = 0,
-               clock_memory_idle_mhz = 405, clock_video_mhz = 0;
+               clock_memory_idle_mhz = 405, clock_video_mhz = 0, clock_application_mhz = 0;
   std::int64_t temperature_idle = 30, temperature_busy = 70, temperature_slowdown = 90,
                temperature_shutdown = 95;
   std::int64_t fans = 0, pcie_generation = 4, pcie_generation_idle = 0, pcie_width = 16,
                pcie_width_now = 0;
   std::int64_t nvlinks = 0, cores = 0, multiprocessors = 0, memory_bus_width = 0, load_percent = 0;
   bool ecc = false, persistence = false, mig_capable = false, display = false, asleep = false,
-       on_bus = true, unified = false;
-  std::vector<MachinePartition> mig;     // not empty: MIG is on
+       on_bus = true, unified = false, retired_pages_pending = false, peer_access = true;
+  std::string fabric;                 // "not started", "in progress", "completed"; "" it is in none
+  std::string vgpu_licence;           // of a guest: "licensed", "unlicensed"; "" it is none
+  std::vector<MachinePartition> mig;  // not empty: MIG is on
   std::vector<std::string> unsupported;  // names of readings (wire/sim_state.hpp)
 };
 

@@ -93,6 +93,17 @@ std::optional<std::string> identity_problem(const MachineDevices& d) {
   return std::nullopt;
 }
 
+std::optional<std::string> state_problem(const MachineDevices& d) {
+  const auto one_of = [](const std::string& word, std::initializer_list<const char*> known) {
+    return word.empty() || std::find(known.begin(), known.end(), word) != known.end();
+  };
+  if (!one_of(d.fabric, {"not started", "in progress", "completed"}))
+    return text("fabric '{}' is not one of {}", d.fabric, "not started, in progress, completed");
+  if (!one_of(d.vgpu_licence, {"licensed", "unlicensed"}))
+    return text("vgpu_licence '{}' is not one of {}", d.vgpu_licence, "licensed, unlicensed");
+  return std::nullopt;
+}
+
 std::optional<std::string> place_problem(const MachineDevices& d) {
   if (d.pci.empty()) return text("pci: a device needs an address");
   for (const std::string& address : d.pci)
@@ -230,11 +241,15 @@ std::optional<std::string> problem_of(const MachineDriver& driver) {
     return text("'{}' is not a driver version such as 580.95.05", driver.version);
   if (!parse_cuda_version(driver.cuda))
     return text("'{}' is not a CUDA version such as 13.0", driver.cuda);
+  if (!driver.confidential.empty() && driver.confidential != "ready" &&
+      driver.confidential != "not ready")
+    return text("confidential '{}' is not one of {}", driver.confidential, "ready, not ready");
   return std::nullopt;
 }
 
 std::optional<std::string> problem_of(const MachineDevices& d) {
-  for (const auto check : {identity_problem, place_problem, number_problem, list_problem})
+  for (const auto check :
+       {identity_problem, place_problem, state_problem, number_problem, list_problem})
     if (auto problem = check(d)) return problem;
   return std::nullopt;
 }

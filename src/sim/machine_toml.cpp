@@ -187,6 +187,7 @@ void read_driver(Reader& reader, Machine& machine) {
   reader.string("cuda", driver.cuda, true);
   reader.milliseconds("init", driver.init_ms);
   reader.milliseconds("pcie_window", driver.pcie_window_ms);
+  reader.string("confidential", driver.confidential);
   reader.check(problem_of(driver));
   machine.driver = std::move(driver);
 }
@@ -196,6 +197,8 @@ void read_power_and_clocks(Reader& reader, MachineDevices& d) {
   reader.number("power_min_watts", d.power_min_watts, 1, 5000);
   reader.number("power_max_watts", d.power_max_watts, 1, 5000);
   reader.number("power_idle_watts", d.power_idle_watts, 0, 5000);
+  reader.number("power_default_watts", d.power_default_watts, 1, 5000);
+  reader.number("clock_application_mhz", d.clock_application_mhz, 1, 10'000);
   reader.number("clock_graphics_mhz", d.clock_graphics_mhz, 1, 10'000, true);
   reader.number("clock_graphics_idle_mhz", d.clock_graphics_idle_mhz, 0, 10'000);
   reader.number("clock_memory_mhz", d.clock_memory_mhz, 1, 50'000, true);
@@ -247,6 +250,10 @@ void read_devices(Reader& reader, Machine& machine) {
   reader.flag("display", d.display);
   reader.flag("asleep", d.asleep);
   reader.flag("unified", d.unified);
+  reader.flag("retired_pages_pending", d.retired_pages_pending);
+  reader.flag("peer_access", d.peer_access);
+  reader.string("fabric", d.fabric);
+  reader.string("vgpu_licence", d.vgpu_licence);
   reader.tables("mig", [&d](Reader& inner) {
     MachinePartition& partition = d.mig.emplace_back();
     inner.string("profile", partition.profile, true);

@@ -141,7 +141,9 @@ Result<Fault> parse_fault(std::string_view given, std::size_t devices) {
   Fault fault;
   const auto word = std::find(kFaultWords.begin(), kFaultWords.end(), rest);
   if (word == kFaultWords.end())
-    return bad_fault(given, text("there is no fault '{}'", printable(rest)),
+    return bad_fault(given,
+                     text("there is no fault '{}'; there are {}", printable(rest),
+                          fmt::format("{}", fmt::join(kFaultWords, ", "))),
                      nearest(rest, {kFaultWords.begin(), kFaultWords.end()}));
   fault.kind = static_cast<wire::FaultKind>(word - kFaultWords.begin());
   if (device) {

@@ -38,7 +38,10 @@ T each(const std::vector<T>& list, std::size_t i, T otherwise) {
 }
 
 void put_power_and_clocks(const MachineDevices& d, wire::Device& out) {
-  out.power_limit = out.power_limit_default = u32(d.power_limit_watts * 1000);
+  out.power_limit = u32(d.power_limit_watts * 1000);
+  out.power_limit_default =
+      u32((d.power_default_watts > 0 ? d.power_default_watts : d.power_limit_watts) * 1000);
+  out.clock_application = u32(d.clock_application_mhz);
   out.power_limit_min = u32(d.power_min_watts * 1000);
   out.power_limit_max = u32(d.power_max_watts * 1000);
   out.power_idle = u32(d.power_idle_watts * 1000);
@@ -116,6 +119,13 @@ wire::Device device_of(const Machine& machine, const MachineDevices& d, std::siz
   out.mig_enabled = d.mig.empty() ? 0 : 1;
   out.mig_capable = d.mig_capable ? 1 : 0;
   out.display_active = d.display ? 1 : 0;
+  out.fabric = d.fabric == "completed"     ? 3
+               : d.fabric == "in progress" ? 2
+               : d.fabric == "not started" ? 1
+                                           : 0;
+  out.vgpu = d.vgpu_licence == "licensed" ? 1 : d.vgpu_licence == "unlicensed" ? 2 : 0;
+  out.retired_pending = d.retired_pages_pending ? 1 : 0;
+  out.no_peer_access = d.peer_access ? 0 : 1;
   out.asleep = d.asleep ? 1 : 0;
   out.unified = d.unified ? 1 : 0;
   out.nvlinks = u32(d.nvlinks);
@@ -189,6 +199,9 @@ void put_driver(const Machine& machine, wire::State& state) {
   state.driver_major = version.major;
   state.driver_minor = version.minor;
   state.driver_patch = version.patch;
+  state.confidential = machine.driver->confidential == "ready"       ? 2
+                       : machine.driver->confidential == "not ready" ? 1
+                                                                     : 0;
   state.cuda_version = parse_cuda_version(machine.driver->cuda).value_or(0);
   state.init_time = machine.driver->init_ms * wire::kMillisecond;
   state.pcie_window = machine.driver->pcie_window_ms * wire::kMillisecond;

@@ -109,12 +109,16 @@ struct Device {
   std::uint32_t partition_first, partition_count;
   std::uint32_t process_first, process_count;
   std::uint32_t base_load;  // percent, without any process of ours
+  std::uint32_t fabric;     // as NVML has it: 0 none, 1 not started, 2 in progress, 3 completed
+  std::uint32_t vgpu;       // 0: no guest; 1: a guest with a licence, 2: one without
+  std::uint32_t retired_pending, no_peer_access;
+  std::uint32_t clock_application;  // MHz; 0: as usual
   char name[96], uuid[96];
   char serial[32], vbios[32], part_number[32], kernel_driver[16], architecture_name[32];
   char local_cpus[128];
 };
-static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 260 &&
-              sizeof(Device) == 728);
+static_assert(offsetof(Device, vendor) == 48 && offsetof(Device, name) == 280 &&
+              sizeof(Device) == 744);
 
 struct Partition {  // a MIG device
   std::uint64_t memory_total;
@@ -154,7 +158,8 @@ struct State {
                                        // up to 535.86
   std::uint32_t devices, devices_at, partitions, partitions_at;
   std::uint32_t processes, processes_at, faults, faults_at;
-  std::uint32_t functions, reserved;
+  std::uint32_t functions;
+  std::uint32_t confidential;  // computing: 0 off, 1 on and not ready, 2 ready
   char machine[64], driver_version[32], nvml_version[32];
 };
 static_assert(offsetof(State, init_time) == 56 && offsetof(State, driver_present) == 72);

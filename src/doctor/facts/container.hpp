@@ -35,7 +35,7 @@ struct ContainerEngines {
   Fact<std::string> toolkit_config;   // /etc/nvidia-container-runtime/config.toml
   Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
   Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
-  bool cgroup_v2 = false;
+  Fact<bool> cgroup_v2;
 };
 
 struct ContainerFacts {

@@ -27,7 +27,9 @@ struct KfdNode {
 
 struct RocmFacts {
   Fact<std::vector<KfdNode>> nodes;
-  Fact<std::string> folder;  // a ROCm of this machine: "/opt/rocm"
+  Fact<std::string> folder;          // a ROCm of this machine: "/opt/rocm"
+  Fact<std::string> version;         // of it: "6.2.4"
+  Fact<std::string> driver_release;  // of the ROCm that the installed amdgpu-dkms came with
   /// Targets that its rocBLAS was built for: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
   /// How the IOMMU treats AMD's GPUs: "identity", "DMA-FQ"; absent: it says nothing of them.

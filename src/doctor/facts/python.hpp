@@ -64,9 +64,10 @@ struct PythonFacts {
   Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
   Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
   Fact<TorchBuild> torch;
-  Fact<std::vector<CudaLibrary>> libraries;     // where wheels, conda and the loader have them
-  Fact<std::vector<std::string>> libdevice;     // folders of a toolkit with libdevice.10.bc
-  Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
+  Fact<std::vector<std::string>> torch_modules;  // "_C.cpython-312-x86_64-linux-gnu.so"
+  Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
+  Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
+  Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;

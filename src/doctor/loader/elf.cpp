@@ -217,4 +217,36 @@ std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name) {
   return std::nullopt;
 }
 
+// What is not defined comes before the first symbol that the hash table holds.
+std::vector<std::string> undefined_symbols(const ReadAt& read,
+                                           std::span<const std::string_view> beginnings) {
+  constexpr std::uint32_t kMostSymbols = 32'768;
+  constexpr std::size_t kPart = 256;
+  std::vector<std::string> found;
+  Dynamic dynamic(read);
+  if (!dynamic.open() || !dynamic.is_64) return found;
+  const auto table = dynamic.value(DT_GNU_HASH);
+  const auto symbols = dynamic.value(DT_SYMTAB);
+  const auto at = table ? dynamic.offset_of(*table) : std::nullopt;
+  const auto symbols_at = symbols ? dynamic.offset_of(*symbols) : std::nullopt;
+  std::array<std::uint32_t, 4> head{};
+  if (!at || !symbols_at || !dynamic.read(*at, head)) return found;
+  const std::uint32_t count = std::min(head[1], kMostSymbols);
+  std::array<Elf64_Sym, kPart> part{};
+  for (std::uint32_t from = 1; from < count; from += kPart) {
+    const std::size_t n = std::min<std::size_t>(kPart, count - from);
+    if (!read(*symbols_at + std::uint64_t{from} * sizeof(Elf64_Sym), part.data(),
+              n * sizeof(Elf64_Sym)))
+      return found;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (part[i].st_shndx != SHN_UNDEF || ELF64_ST_BIND(part[i].st_info) != STB_GLOBAL) continue;
+      std::string name = dynamic.text(part[i].st_name);
+      if (std::any_of(beginnings.begin(), beginnings.end(),
+                      [&](std::string_view one) { return name.starts_with(one); }))
+        found.push_back(std::move(name));
+    }
+  }
+  return found;
+}
+
 }  // namespace berth::doctor

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,9 @@ struct Elf {
 [[nodiscard]] Fact<Elf> parse_elf(const ReadAt& read);
 /// Whether the object defines this symbol, by its hash table; nullopt where it has none.
 [[nodiscard]] std::optional<bool> defines_symbol(const ReadAt& read, std::string_view name);
+/// Names that begin so and that the object wants from others, weak ones left out. At most some
+/// thousand are looked at; none where the object has no hash table.
+[[nodiscard]] std::vector<std::string> undefined_symbols(
+    const ReadAt& read, std::span<const std::string_view> beginnings);
 
 }  // namespace berth::doctor

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -49,6 +50,26 @@ std::vector<std::string> folders_of_configuration(const Tree& tree) {
 }
 
 }  // namespace
+
+std::string words_for(FoundBy by) {
+  switch (by) {
+    case FoundBy::kRpath:
+      return "DT_RPATH";
+    case FoundBy::kLibraryPath:
+      return "LD_LIBRARY_PATH";
+    case FoundBy::kRunpath:
+      return "DT_RUNPATH";
+    case FoundBy::kCache:
+      return "/etc/ld.so.cache";
+    case FoundBy::kDefault:
+      return std::string(tr("the loader's default folders"));
+    case FoundBy::kPreload:
+      return "LD_PRELOAD";
+    case FoundBy::kPath:
+      break;
+  }
+  return "";
+}
 
 Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
   const auto variable = [&](const char* name) -> std::string {

@@ -25,6 +25,9 @@ enum class FoundBy : unsigned char {
   kPreload,
 };
 
+/// "LD_LIBRARY_PATH", "the loader's default folders": for people; "" the name had a slash.
+[[nodiscard]] std::string words_for(FoundBy by);
+
 struct LoadedObject {
   std::string name;  // as it was asked for
   std::string path;  // in the tree; "" not found

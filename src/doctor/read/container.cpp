@@ -28,7 +28,7 @@ std::string known_kind(const std::string& name) {
   return "container";
 }
 
-Kind kind_of(const Tree& tree, const ProcessFacts& process) {
+Kind kind_by_files(const Tree& tree, const ProcessFacts& process) {
   if (tree.exists("/.singularity.d")) return {"apptainer", "/.singularity.d"};
   for (const char* account : {"/var/run/secrets/kubernetes.io/serviceaccount",
                               "/run/secrets/kubernetes.io/serviceaccount"})
@@ -47,6 +47,11 @@ Kind kind_of(const Tree& tree, const ProcessFacts& process) {
     if (tree.exists(socket)) return {"lxc", socket};
   if (const auto named = tree.line("/run/systemd/container"); named && !named->empty())
     if (*named != "wsl") return {known_kind(*named), "/run/systemd/container"};
+  return {};
+}
+
+/// What only root may read, and what anybody may have set.
+Kind kind_by_variables(const Tree& tree, const ProcessFacts& process) {
   if (const std::string named = variable_of_init(tree); !named.empty())
     return {known_kind(named), "/proc/1/environ"};
   if (const auto named = process.variable("container"); named && !named->empty())
@@ -146,7 +151,8 @@ ContainerEngines engines_of(const Tree& tree) {
   found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
   found.cdi = collect_cdi(tree);
   found.char_links_rule = char_links_rule(tree);
-  found.cgroup_v2 = tree.exists("/sys/fs/cgroup/cgroup.controllers");
+  found.cgroup_v2 =
+      tree.node("/sys/fs/cgroup/cgroup.controllers").map([](const Node&) { return true; });
   return found;
 }
 
@@ -154,9 +160,16 @@ ContainerEngines engines_of(const Tree& tree) {
 
 ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) {
   ContainerFacts facts;
-  const Kind kind = kind_of(tree, process);
-  facts.marker = kind.marker;
-  if (!kind.name.empty()) facts.kind = kind.name;
+  facts.kind = tree.watched([&]() -> Fact<std::string> {
+    const Kind kind = kind_by_files(tree, process);
+    facts.marker = kind.marker;
+    return kind.name.empty() ? Fact<std::string>() : kind.name;
+  });
+  if (facts.kind.is_absent())
+    if (const Kind kind = kind_by_variables(tree, process); !kind.name.empty()) {
+      facts.marker = kind.marker;
+      facts.kind = kind.name;
+    }
   facts.user_namespace = user_namespace(tree);
   facts.devices_list = tree.read("/sys/fs/cgroup/devices/devices.list");
   facts.label = tree.line("/proc/self/attr/current");

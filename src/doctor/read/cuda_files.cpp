@@ -67,9 +67,8 @@ std::vector<std::string> toolkits(const Tree& tree, const Fact<Environment>& env
   return folders;
 }
 
-}  // namespace
-
-void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
+std::vector<CudaLibrary> find_libraries(const Tree& tree, const Fact<Environment>& environment,
+                                        const PythonFacts& facts) {
   std::vector<CudaLibrary> found;
   std::vector<std::string> seen;
   const auto look = [&](const std::string& folder, From from) {
@@ -90,12 +89,27 @@ void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, Pyt
   }
   if (facts.is_conda) look(facts.prefix + "/lib", From::kConda);
   for (const std::string& folder : system_folders(tree)) look(folder, From::kSystem);
-  facts.libraries = std::move(found);
+  return found;
+}
 
-  std::vector<std::string> libdevice;
+std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment>& environment,
+                                        const PythonFacts& facts) {
+  std::vector<std::string> found;
   for (const std::string& folder : toolkits(tree, environment, facts))
-    if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) libdevice.push_back(folder);
-  facts.libdevice = std::move(libdevice);
+    if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) found.push_back(folder);
+  return found;
+}
+
+}  // namespace
+
+void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
+  facts.libraries = tree.watched([&] { return Fact(find_libraries(tree, environment, facts)); });
+  facts.libdevice = tree.watched([&] { return Fact(find_libdevice(tree, environment, facts)); });
+  // Folders that only variables name, or that sys.path may have as well.
+  if (!facts.path.is_whole()) {
+    facts.libraries.doubt(facts.path.why());
+    facts.libdevice.doubt(facts.path.why());
+  }
 }
 
 }  // namespace berth::doctor

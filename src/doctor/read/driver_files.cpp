@@ -36,14 +36,16 @@ std::vector<std::string> folders_of(const Tree& tree, const ProcessFacts& proces
 
 Fact<std::vector<LibraryFile>> find(const Tree& tree, const std::vector<std::string>& folders,
                                     const std::string& name) {
-  std::vector<LibraryFile> found;
-  for (const std::string& folder : folders) {
-    const std::string path = folder + "/" + name;
-    const auto target = tree.resolve(path);
-    if (target.is_unreadable() && target.why().error_number != EACCES) return target.why();
-    if (target) found.push_back({path, *target});
-  }
-  return found;
+  return tree.watched([&]() -> Fact<std::vector<LibraryFile>> {
+    std::vector<LibraryFile> found;
+    for (const std::string& folder : folders) {
+      const std::string path = folder + "/" + name;
+      const auto target = tree.resolve(path);
+      if (target.is_unreadable() && target.why().error_number != EACCES) return target.why();
+      if (target) found.push_back({path, *target});
+    }
+    return found;
+  });
 }
 
 /// A tree that has no library at all was recorded without them.
@@ -53,12 +55,14 @@ bool has_libraries(const Tree& tree, const std::vector<std::string>& folders) {
 }
 
 Fact<LibraryFile> find_compat(const Tree& tree) {
-  for (const std::string& name : tree.list("/usr/local", 1000).value_or({})) {
-    if (!name.starts_with("cuda")) continue;
-    const std::string path = "/usr/local/" + name + "/compat/libcuda.so.1";
-    if (const auto target = tree.resolve(path)) return LibraryFile{path, *target};
-  }
-  return {};
+  return tree.watched([&]() -> Fact<LibraryFile> {
+    for (const std::string& name : tree.list("/usr/local", 1000).value_or({})) {
+      if (!name.starts_with("cuda")) continue;
+      const std::string path = "/usr/local/" + name + "/compat/libcuda.so.1";
+      if (const auto target = tree.resolve(path)) return LibraryFile{path, *target};
+    }
+    return {};
+  });
 }
 
 Fact<std::string> kernel_module(const Tree& tree) {

@@ -11,26 +11,6 @@
 namespace berth::doctor {
 namespace {
 
-std::string words_for(FoundBy by) {
-  switch (by) {
-    case FoundBy::kRpath:
-      return "DT_RPATH";
-    case FoundBy::kLibraryPath:
-      return "LD_LIBRARY_PATH";
-    case FoundBy::kRunpath:
-      return "DT_RUNPATH";
-    case FoundBy::kCache:
-      return "/etc/ld.so.cache";
-    case FoundBy::kDefault:
-      return std::string(tr("the loader's default folders"));
-    case FoundBy::kPreload:
-      return "LD_PRELOAD";
-    case FoundBy::kPath:
-      break;
-  }
-  return "";
-}
-
 Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   const LoadedObject object = loader.look_up(name, loader.objects().empty() ? -1 : 0);
   if (object.path.empty() && !loader.has_folders()) return Unreadable{"/etc/ld.so.cache", ENOENT};
@@ -77,10 +57,8 @@ std::string any_program(const Tree& tree) {
   return "";
 }
 
-}  // namespace
-
-LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
-                               const std::string& program) {
+LibraryFacts look_up_drivers(const Tree& tree, const Fact<Environment>& environment,
+                             const std::string& program) {
   LibraryFacts facts;
   if (tree.resolve(program).value_or(program).starts_with("/nix/store/")) {
     // Wheels from elsewhere do not know NixOS's folder; Nix's own packages are linked against it.
@@ -102,6 +80,23 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
   }
   facts.cuda = find(tree, loader, "libcuda.so.1");
   facts.nvml = find(tree, loader, "libnvidia-ml.so.1");
+  return facts;
+}
+
+}  // namespace
+
+LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& environment,
+                               const std::string& program) {
+  LibraryFacts facts;
+  const auto seen = tree.watched([&] {
+    facts = look_up_drivers(tree, environment, program);
+    return Fact(true);
+  });
+  // What lies in a folder that could not be looked at would have been taken first, or at all.
+  if (!seen.is_whole()) {
+    facts.cuda.doubt(seen.why());
+    facts.nvml.doubt(seen.why());
+  }
   return facts;
 }
 

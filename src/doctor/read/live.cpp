@@ -101,13 +101,113 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
   return answers;
 }
 
-DriverAnswers ask_driver() {
+namespace {
+
+template <typename T>
+Fact<T> fact_of(const nvml::Answer& answer, const char* call) {
+  if (answer.ok()) return static_cast<T>(answer.value);
+  if (answer.has_none()) return {};
+  return Unreadable{call, 0};
+}
+
+Fact<std::string> fabric_of(const nvml::Details& details) {
+  const auto state = fact_of<std::uint64_t>(details.fabric, "nvmlDeviceGetGpuFabricInfo");
+  if (state && *state == NVML_GPU_FABRIC_STATE_NOT_SUPPORTED) return {};
+  return state.map([&](std::uint64_t value) -> std::string {
+    if (value == NVML_GPU_FABRIC_STATE_NOT_STARTED) return "not started";
+    if (value == NVML_GPU_FABRIC_STATE_IN_PROGRESS) return "in progress";
+    return details.fabric_status.value == NVML_SUCCESS ? "completed" : "failed";
+  });
+}
+
+/// Of a guest with a part of a GPU.
+Fact<std::string> licence_of(const nvml::Details& details) {
+  const auto mode =
+      fact_of<std::uint64_t>(details.virtualization, "nvmlDeviceGetVirtualizationMode");
+  if (mode && *mode != NVML_GPU_VIRTUALIZATION_MODE_VGPU) return {};
+  if (!mode) return mode.map([](std::uint64_t) { return std::string(); });
+  return fact_of<std::uint64_t>(details.unlicensed, "nvmlDeviceGetGridLicensableFeatures")
+      .map([](std::uint64_t without) -> std::string {
+        return without == 0 ? "licensed" : "unlicensed";
+      });
+}
+
+/// Nobody tells of locked clocks as such: of application clocks that somebody has changed.
+Fact<std::uint64_t> lock_of(const nvml::Details& details) {
+  const auto now =
+      fact_of<std::uint64_t>(details.clock_application, "nvmlDeviceGetApplicationsClock");
+  const auto usual = fact_of<std::uint64_t>(details.clock_application_default,
+                                            "nvmlDeviceGetDefaultApplicationsClock");
+  if (now && usual && *now == *usual) return {};
+  return usual ? now : usual;
+}
+
+Fact<bool> confidential_of(const inventory::NvmlDetails& details) {
+  if (!details.confidential) return Unreadable{"nvmlSystemGetConfComputeState", 0};
+  const auto on = fact_of<bool>(details.confidential->on, "nvmlSystemGetConfComputeState");
+  if (!on || !*on) return on ? Fact<bool>() : on;
+  return fact_of<bool>(details.confidential->ready, "nvmlSystemGetConfComputeGpusReadyState");
+}
+
+/// Pairs that are known to have none; unreadable where none is known and some did not answer.
+Fact<std::vector<std::string>> pairs_of(const inventory::NvmlDetails& details) {
+  std::vector<std::string> without;
+  bool all = details.complete;
+  for (std::size_t one = 0; one < details.devices.size(); ++one) {
+    if (!details.devices[one]) continue;
+    const auto& peers = details.devices[one]->peers;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      const bool told = peers[i] && *peers[i] < NVML_P2P_STATUS_UNKNOWN;
+      all = all && told;
+      if (told && *peers[i] != NVML_P2P_STATUS_OK)
+        without.push_back(std::to_string(one) + "-" + std::to_string(one + 1 + i));
+    }
+  }
+  if (without.empty() && !all) return Unreadable{"nvmlDeviceGetP2PStatus", 0};
+  return without;
+}
+
+void add_to(const nvml::Details& details, GpuAnswer& gpu) {
+  gpu.fabric_state = fabric_of(details);
+  gpu.vgpu_licence = licence_of(details);
+  gpu.bar1_bytes = fact_of<std::uint64_t>(details.bar1_bytes, "nvmlDeviceGetBAR1MemoryInfo");
+  gpu.display_active = fact_of<bool>(details.display_active, "nvmlDeviceGetDisplayActive");
+  gpu.retired_pages_pending =
+      fact_of<bool>(details.retired_pages_pending, "nvmlDeviceGetRetiredPagesPendingStatus");
+  gpu.power_limit_default_milliwatts = fact_of<std::uint64_t>(
+      details.power_limit_default, "nvmlDeviceGetPowerManagementDefaultLimit");
+  gpu.clock_graphics_locked_mhz = lock_of(details);
+}
+
+}  // namespace
+
+void add_details(const inventory::NvmlDetails& details, DriverAnswers& answers) {
+  if (!answers.gpus) return;
+  std::vector<GpuAnswer> gpus = *answers.gpus;
+  const Fact<bool> confidential = confidential_of(details);
+  for (GpuAnswer& gpu : gpus) {
+    gpu.cc_ready = confidential;
+    for (const auto& device : details.devices)
+      if (device && !device->pci_address.empty() && device->pci_address == gpu.pci_address)
+        add_to(device->answers, gpu);
+  }
+  answers.gpus = std::move(gpus);
+  answers.peer_pairs_unsupported = pairs_of(details);
+}
+
+DriverAnswers ask_driver(bool gpu_sleeps) {
+  const inventory::Sources sources = inventory::Sources::from_environment();
+  // Initialisation wakes a GPU that sleeps: beside one, nothing more is asked than is known to let
+  // it sleep.
+  inventory::NvmlDetailsAsked details(gpu_sleeps ? "" : sources.nvml_library);
   inventory::Options options;
   options.process_details = false;
   options.opencl = inventory::OpenCl::kNever;
   // A driver that hangs is what people come with: an answer that takes longer is not waited for.
-  options.initialisation_deadline = std::chrono::milliseconds(2'500);
-  return answers_from(inventory::observe(inventory::Sources::from_environment(), options));
+  options.initialisation_deadline = std::chrono::milliseconds(2000);
+  DriverAnswers answers = answers_from(inventory::observe(sources, options));
+  if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);
+  return answers;
 }
 
 }  // namespace berth::doctor

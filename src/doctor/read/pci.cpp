@@ -96,6 +96,18 @@ Fact<bool> read_aspm(const Tree& tree, const std::string& folder) {
   return known ? Fact<bool>(any) : Fact<bool>();
 }
 
+/// Who and what it is. Without it nobody knows whether it is a GPU.
+Fact<PciFunction> read_identity(const Tree& tree, const std::string& address) {
+  return tree.watched([&]() -> Fact<PciFunction> {
+    PciFunction one;
+    one.address = address;
+    one.vendor = hexadecimal(tree.line(kBus + address + "/vendor"));
+    one.device = hexadecimal(tree.line(kBus + address + "/device"));
+    one.class_code = hexadecimal(tree.line(kBus + address + "/class"));
+    return one;
+  });
+}
+
 /// Whether ACS of this bridge sends requests between two devices below up to the root complex.
 Fact<bool> redirects(const Tree& tree, const std::string& folder) {
   const auto config = tree.read(folder + "/config", 4096);
@@ -123,11 +135,9 @@ bool is_address(std::string_view name) {
 }
 
 /// The bridges between a function and its root, nearest first: the folders of its real path.
-std::vector<std::string> bridges_above(const Tree& tree, const std::string& folder) {
+std::vector<std::string> bridges_in(const std::string& real) {
   std::vector<std::string> above;
-  const auto real = tree.resolve(folder);
-  if (!real) return above;
-  for (const std::string_view part : split(*real, '/'))
+  for (const std::string_view part : split(real, '/'))
     if (is_address(part)) above.emplace(above.begin(), part);
   if (!above.empty()) above.erase(above.begin());
   return above;
@@ -163,7 +173,9 @@ void read_gpu(const Tree& tree, const std::string& folder, PciFunction& one) {
   const auto cpus = tree.line(folder + "/local_cpulist");
   if (cpus.is_unreadable()) one.near_cpus = cpus.why();
   if (cpus) one.near_cpus = valued(model::parse_cpu_list(*cpus));
-  const auto above = bridges_above(tree, folder);
+  const auto real = tree.resolve(folder);
+  if (real.is_unreadable()) one.redirecting_bridges = real.why();
+  const auto above = bridges_in(real.value_or(""));
   if (above.empty()) return;
   one.port_address = above.front();
   one.port = read_link(tree, kBus + above.front());
@@ -175,15 +187,14 @@ void read_gpu(const Tree& tree, const std::string& folder, PciFunction& one) {
 
 Fact<std::vector<PciFunction>> collect_pci(const Tree& tree) {
   constexpr std::uint32_t kNvidia = 0x10de, kAmd = 0x1002;
-  return tree.list("/sys/bus/pci/devices").map([&](const std::vector<std::string>& addresses) {
+  std::optional<Unreadable> doubt;
+  auto all = tree.list("/sys/bus/pci/devices").map([&](const std::vector<std::string>& addresses) {
     std::vector<PciFunction> found;
     for (const std::string& address : addresses) {
       const std::string folder = kBus + address;
-      PciFunction one;
-      one.address = address;
-      one.vendor = hexadecimal(tree.line(folder + "/vendor"));
-      one.device = hexadecimal(tree.line(folder + "/device"));
-      one.class_code = hexadecimal(tree.line(folder + "/class"));
+      const Fact<PciFunction> identity = read_identity(tree, address);
+      if (!identity.is_whole()) doubt = identity.why();
+      PciFunction one = *identity;
       one.driver = tree.link(folder + "/driver").map([](const std::string& target) {
         return target.substr(target.rfind('/') + 1);
       });
@@ -193,6 +204,8 @@ Fact<std::vector<PciFunction>> collect_pci(const Tree& tree) {
     }
     return found;
   });
+  if (doubt) all.doubt(*doubt);
+  return all;
 }
 
 }  // namespace berth::doctor

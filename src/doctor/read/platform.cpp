@@ -168,12 +168,37 @@ bool KfdNode::integrated() const {
   return with_processor || std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end();
 }
 
+/// dpkg's "1:6.8.5.60204-2070768.22.04" of amdgpu-dkms: the driver of ROCm 6.2.4.
+Fact<std::string> rocm_of_driver(const Tree& tree) {
+  const auto status = tree.read("/var/lib/dpkg/status", 16 << 20);
+  if (!status) return Unreadable{"/var/lib/dpkg/status", ENOENT};
+  const auto at = status->find("Package: amdgpu-dkms\n");
+  if (at == std::string::npos) return {};
+  const std::string_view paragraph =
+      std::string_view(*status).substr(at, status->find("\n\n", at) - at);
+  const auto version = paragraph.find("\nVersion: ");
+  const auto dash = paragraph.find('-', version);
+  const auto dot = paragraph.rfind('.', dash);
+  if (version == std::string_view::npos || dash == std::string_view::npos || dot < version)
+    return {};
+  const auto number = to_number(paragraph.substr(dot + 1, dash - dot - 1)).value_or(0);
+  if (number < 50'000 || number > 99'999) return {};
+  return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
+}
+
 RocmFacts collect_rocm(const Tree& tree) {
   RocmFacts facts;
+  facts.version = tree.line("/opt/rocm/.info/version").map([](const std::string& line) {
+    return line.substr(0, line.find('-'));
+  });
+  facts.driver_release = rocm_of_driver(tree);
   facts.nodes = kfd_nodes(tree);
-  for (const char* path :
-       {"/opt/rocm", "/usr/lib/x86_64-linux-gnu/libamdhip64.so", "/usr/lib64/libamdhip64.so"})
-    if (facts.folder.is_absent() && tree.exists(path)) facts.folder = std::string(path);
+  facts.folder = tree.watched([&]() -> Fact<std::string> {
+    for (const char* path :
+         {"/opt/rocm", "/usr/lib/x86_64-linux-gnu/libamdhip64.so", "/usr/lib64/libamdhip64.so"})
+      if (tree.exists(path)) return std::string(path);
+    return {};
+  });
   facts.rocblas_targets = rocblas_targets(tree);
   facts.iommu_types = iommu_types(tree);
   return facts;
@@ -181,7 +206,8 @@ RocmFacts collect_rocm(const Tree& tree) {
 
 WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched) {
   WslFacts facts;
-  if (tree.exists("/usr/lib/wsl")) facts.folder = std::string("/usr/lib/wsl");
+  facts.folder =
+      tree.node("/usr/lib/wsl").map([](const Node&) -> std::string { return "/usr/lib/wsl"; });
   facts.driver_library = there(tree, "/usr/lib/wsl/lib/libcuda.so.1");
   facts.folder_is_searched =
       std::find(searched.begin(), searched.end(), "/usr/lib/wsl/lib") != searched.end();

@@ -218,13 +218,21 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.path = why;
     facts.distributions = why;
     facts.torch = why;
+    facts.conda = why;
+    facts.libraries = why;
+    facts.libdevice = why;
+    facts.bitsandbytes = why;
     return facts;
   }
   facts.version = place.version;
   facts.is_externally_managed =
       !facts.is_venv &&
       (tree.exists(place.base_prefix + "/lib/python" + place.version + "/EXTERNALLY-MANAGED"));
-  facts.path = search_path(tree, environment, place, facts.is_venv);
+  facts.path =
+      tree.watched([&] { return Fact(search_path(tree, environment, place, facts.is_venv)); });
+  // Variables add to it, and to where libraries are looked for.
+  if (environment.is_unreadable() && environment.why().error_number != 0)
+    facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);
   return facts;
 }

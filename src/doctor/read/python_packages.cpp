@@ -142,16 +142,30 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
 
 Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
   if (distributions.is_unreadable()) return distributions.why();
+  Fact<Distribution> found;
   if (distributions)
     for (const Distribution& one : *distributions)
-      if (one.name == name) return one;
-  return {};
+      if (one.name == name) {
+        found = one;
+        break;
+      }
+  if (distributions && !distributions.is_whole()) found.doubt(distributions.why());
+  return found;
 }
 
 void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
-  facts.distributions = read_distributions(tree, *facts.path);
+  facts.distributions = tree.watched([&] { return read_distributions(tree, *facts.path); });
+  if (!facts.path.is_whole()) facts.distributions.doubt(facts.path.why());
   facts.conda = read_conda(tree, facts.prefix);
-  facts.torch = read_torch(tree, facts);
+  facts.torch = tree.watched([&] { return read_torch(tree, facts); });
+  if (facts.torch)
+    facts.torch_modules = tree.list((*facts.path)[facts.torch->entry].folder + "/torch")
+                              .map([](const std::vector<std::string>& names) {
+                                std::vector<std::string> found;
+                                for (const std::string& name : names)
+                                  if (name.starts_with("_C.")) found.push_back(name);
+                                return found;
+                              });
   facts.bitsandbytes = read_bitsandbytes(tree, facts);
   read_cuda_files(tree, environment, facts);
 }

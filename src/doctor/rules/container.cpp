@@ -133,7 +133,7 @@ void visible_void(Examination& look) {
 void capabilities(Examination& look) {
   if (container_kind(look).empty()) return;
   const auto* nvml = look.see(look.facts.files.nvml);
-  const auto* cuda = look.see(look.facts.files.cuda);
+  const auto* cuda = look.see_whole(look.facts.files.cuda);
   if (has_no_nodes(look) || nvml == nullptr || cuda == nullptr) return;
   if (nvml->empty() || !cuda->empty()) return;
   const std::string given = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");

@@ -26,7 +26,7 @@ bool is_machine_with_driver(Examination& look) {
 bool uses_systemd_cgroups(const ContainerEngines& engines) {
   if (engines.daemon_json && contains(*engines.daemon_json, "native.cgroupdriver=cgroupfs"))
     return false;
-  return engines.cgroup_v2 ||
+  return engines.cgroup_v2.has_value() ||
          (engines.daemon_json && contains(*engines.daemon_json, "native.cgroupdriver=systemd")) ||
          (engines.node_runtimes && contains(*engines.node_runtimes, "SystemdCgroup = true"));
 }

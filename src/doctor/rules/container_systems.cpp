@@ -170,7 +170,7 @@ void rocm_container(Examination& look) {
 void apptainer(Examination& look) {
   if (container_kind(look) != "apptainer" || !machine_has_nvidia(look)) return;
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
-  const auto* cuda = look.see(look.facts.files.cuda);
+  const auto* cuda = look.see_whole(look.facts.files.cuda);
   if (look.see(control) == nullptr || cuda == nullptr || !cuda->empty()) return;
   const auto& names = look.facts.container.singularity_libraries;
   if (names.is_unreadable()) static_cast<void>(look.see(names));

@@ -37,7 +37,7 @@ Expectation expectation(Examination& look) {
 void no_gpu_on_bus(Examination& look) {
   // There the GPU is not on the PCI bus: it hangs on the host, or is part of the chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
-  const auto* functions = look.see(look.facts.machine.pci);
+  const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
   const Expectation expected = expectation(look);
@@ -94,9 +94,11 @@ void gpu_bound_elsewhere(Examination& look) {
   if (functions == nullptr) return;
   constexpr auto kOthers =
       std::to_array<std::string_view>({"nouveau", "vfio-pci", "nvidiafb", "NovaCore"});
-  const bool another = std::any_of(functions->begin(), functions->end(), [](const auto& one) {
-    return one.is_nvidia_gpu() && one.driver.value_or("") == "nvidia";
-  });
+  const bool another = !look.facts.machine.pci.is_whole() ||
+                       std::any_of(functions->begin(), functions->end(), [](const auto& one) {
+                         return one.is_nvidia_gpu() &&
+                                (one.driver.is_unreadable() || one.driver.value_or("") == "nvidia");
+                       });
   for (const PciFunction& one : *functions) {
     if (!one.is_nvidia_gpu()) continue;
     const std::string* driver = look.see(one.driver);

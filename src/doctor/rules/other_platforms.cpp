@@ -139,7 +139,7 @@ void kfd_permission(Examination& look) {
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
   // A processor's own GPU is nobody's for computing, unless ROCm is installed.
-  if (cards_on_bus(look, kVendorAmd).empty() && look.missing(look.facts.rocm.folder)) return;
+  if (cards_on_bus(look, kVendorAmd).empty() && look.see(look.facts.rocm.folder) == nullptr) return;
   if (kfd->node.open_error == EACCES) {
     refused(look, *kfd);
     return;

@@ -18,10 +18,12 @@ std::string_view base_of(std::string_view version) {
   return version.substr(0, version.find('+'));
 }
 
-/// Built for no GPU of any vendor.
+/// Built for no GPU of any vendor; conda's is FW13's, so that it has to be known whose it is.
 const TorchBuild* cpu_torch(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
-  if (torch == nullptr) return nullptr;
+  if (torch == nullptr || look.facts.python.conda.is_unreadable() ||
+      conda_package(look, "pytorch") != nullptr)
+    return nullptr;
   const bool without =
       look.missing(torch->cuda) && torch->hip.is_absent() && torch->xpu.is_absent();
   return without ? torch : nullptr;
@@ -41,8 +43,7 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
 
 void torch_without_cuda(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
-  if (torch == nullptr || is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
-    return;
+  if (torch == nullptr || is_aarch64(look.facts)) return;
   const auto gpus = seen_gpus(look);
   if (!gpus.empty()) return cpu_finding(look, *torch, gpus);
   if (!has_rocm_gpu(look)) return;
@@ -57,8 +58,7 @@ void torch_without_cuda(Examination& look) {
 
 void torch_without_cuda_on_arm(Examination& look) {
   const TorchBuild* torch = cpu_torch(look);
-  if (torch == nullptr || !is_aarch64(look.facts) || conda_package(look, "pytorch") != nullptr)
-    return;
+  if (torch == nullptr || !is_aarch64(look.facts)) return;
   const auto gpus = seen_gpus(look);
   if (gpus.empty()) return;
   cpu_finding(look, *torch, gpus);
@@ -187,7 +187,27 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                               beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
 }
 
+void extension_symbols(Examination& look) {
+  const auto* symbols = look.see(look.facts.imports.symbols);
+  if (symbols == nullptr || !look.facts.python.torch) return;
+  for (const MissingSymbol& one : *symbols) {
+    if (one.library.find("libc10.so") == std::string::npos) continue;
+    const std::string& torch = look.facts.python.torch->version;
+    Finding& finding = look.found(text(
+        "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));
+    finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
+    finding.evidence.push_back(one.taken);
+    finding.fix.push_back(
+        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
+                  "--no-build-isolation",
+                  beginning(torch))});
+    return;
+  }
+}
+
 void extension_build(Examination& look) {
+  extension_symbols(look);
+  if (!look.findings().empty()) return;
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const auto* distributions = look.see(look.facts.python.distributions);
   if (torch == nullptr || distributions == nullptr) return;

@@ -62,7 +62,7 @@ bool is_not_loaded(Examination& look, std::string_view module) {
 bool is_before_turing(const PciFunction& gpu) {
   // NVIDIA's device numbers grow with its generations; TU102 begins at 1e02.
   constexpr std::uint32_t kFirstTuring = 0x1e00;
-  return gpu.is_nvidia_gpu() && gpu.device < kFirstTuring;
+  return gpu.is_nvidia_gpu() && gpu.device != 0 && gpu.device < kFirstTuring;
 }
 
 int branch_of(std::string_view version) {

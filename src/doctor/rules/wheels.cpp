@@ -177,6 +177,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
 }
 
 void cudnn_mixed(Examination& look) {
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcudnn");
   for (const Compatibility::Cudnn& row : look.knowledge.compatibility().cudnn)
     for (const CudaLibrary& one : all)
@@ -286,7 +287,7 @@ std::string xla_user(Examination& look) {
 }
 
 void no_libdevice(Examination& look) {
-  const auto* folders = look.see(look.facts.python.libdevice);
+  const auto* folders = look.see_whole(look.facts.python.libdevice);
   if (folders == nullptr || !folders->empty() || seen_gpus(look).empty()) return;
   const std::string who = xla_user(look);
   if (who.empty()) return;
@@ -302,6 +303,7 @@ void no_libdevice(Examination& look) {
 std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted,
                                     bool conda_counts = true) {
   std::vector<std::string> missing;
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return missing;
   for (const std::string& name : wanted) {
     const auto found = libraries_named(look, name);
     if (std::none_of(found.begin(), found.end(), [&](const CudaLibrary& one) {

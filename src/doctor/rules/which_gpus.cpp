@@ -37,6 +37,8 @@ bool machine_has_nvidia(Examination& look) {
 
 std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
   auto found = gpus_on_bus(look, vendor);
+  // Which of them are the processor's own nobody knows then.
+  if (vendor == kVendorAmd && !found.empty() && look.facts.rocm.nodes.is_unreadable()) return {};
   std::erase_if(found, [&](const PciFunction& one) {
     if (vendor == kVendorIntel) {
       // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are in processors.

@@ -156,6 +156,42 @@ struct nvmlDeviceAttributes_t {  // of a MIG device
 };
 static_assert(sizeof(nvmlDeviceAttributes_t) == 40);
 
+struct nvmlGpuFabricInfo_t {
+  std::uint8_t clusterUuid[16];
+  nvmlReturn_t status;  // of the registration, once it is completed
+  std::uint32_t cliqueId;
+  std::uint8_t state;  // NVML_GPU_FABRIC_STATE_…
+};
+static_assert(sizeof(nvmlGpuFabricInfo_t) == 28);
+
+struct nvmlGridLicenseExpiry_t {
+  std::uint32_t year;
+  std::uint16_t month, day, hour, min, sec;
+  std::uint8_t status;
+};
+static_assert(sizeof(nvmlGridLicenseExpiry_t) == 16);
+
+struct nvmlGridLicensableFeature_t {
+  nvmlGridLicenseFeatureCode_t featureCode;
+  std::uint32_t featureState;  // not 0: licensed
+  char licenseInfo[128], productName[128];
+  std::uint32_t featureEnabled;
+  nvmlGridLicenseExpiry_t licenseExpiry;
+};
+static_assert(sizeof(nvmlGridLicensableFeature_t) == 284);
+
+struct nvmlGridLicensableFeatures_t {  // of nvmlDeviceGetGridLicensableFeatures_v4
+  std::int32_t isGridLicenseSupported;
+  std::uint32_t licensableFeaturesCount;
+  nvmlGridLicensableFeature_t gridLicensableFeatures[3];
+};
+static_assert(sizeof(nvmlGridLicensableFeatures_t) == 860);
+
+struct nvmlConfComputeSystemState_t {
+  std::uint32_t environment, ccFeature, devToolsMode;  // ccFeature 1: on
+};
+static_assert(sizeof(nvmlConfComputeSystemState_t) == 12);
+
 struct nvmlEventData_t {  // of nvmlEventSetWait_v2
   nvmlDevice_t device;
   std::uint64_t eventType, eventData;  // eventData: the Xid

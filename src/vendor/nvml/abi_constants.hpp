@@ -163,6 +163,32 @@ inline constexpr std::uint64_t NVML_EVENT_SINGLE_BIT_ECC = 0x1, NVML_EVENT_DOUBL
                                NVML_EVENT_PSTATE = 0x4, NVML_EVENT_XID = 0x8,
                                NVML_EVENT_CLOCK = 0x10;
 
+inline constexpr std::uint8_t NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0,
+                              NVML_GPU_FABRIC_STATE_NOT_STARTED = 1,
+                              NVML_GPU_FABRIC_STATE_IN_PROGRESS = 2,
+                              NVML_GPU_FABRIC_STATE_COMPLETED = 3;
+enum nvmlGpuVirtualizationMode_t : std::uint32_t {
+  NVML_GPU_VIRTUALIZATION_MODE_NONE = 0,
+  NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH = 1,
+  NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,  // we are the guest
+};
+enum nvmlGridLicenseFeatureCode_t : std::uint32_t {
+  NVML_GRID_LICENSE_FEATURE_CODE_VGPU = 1,
+};
+enum nvmlGpuP2PCapsIndex_t : std::uint32_t {
+  NVML_P2P_CAPS_INDEX_READ = 0,
+  NVML_P2P_CAPS_INDEX_WRITE = 1,
+};
+enum nvmlGpuP2PStatus_t : std::uint32_t {
+  NVML_P2P_STATUS_OK = 0,
+  NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED = 1,
+  NVML_P2P_STATUS_GPU_NOT_SUPPORTED = 2,
+  NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED = 3,
+  NVML_P2P_STATUS_DISABLED_BY_REGKEY = 4,
+  NVML_P2P_STATUS_NOT_SUPPORTED = 5,
+  NVML_P2P_STATUS_UNKNOWN = 6,
+};
+
 enum nvmlProcessMode_t : std::uint32_t {
   NVML_PROCESS_MODE_COMPUTE = 0,
   NVML_PROCESS_MODE_GRAPHICS = 1,

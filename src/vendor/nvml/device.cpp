@@ -308,6 +308,19 @@ void judge(bool throttle_answered, Device& device) {
   if (!device.health_reasons.empty()) device.health = Health::kDegraded;
 }
 
+/// What the driver averages over a second; where a GPU has no such number, that of this moment.
+Reading<std::uint64_t> power_of(Look& look) {
+  auto power = number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
+  if (power || power.why != Absence::kNotSupported) return power;
+  nvmlFieldValue_t field{};
+  field.fieldId = NVML_FI_DEV_POWER_INSTANT;
+  field.nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+  const nvmlReturn_t code = look(look.api.DeviceGetFieldValues, look.device, 1, &field);
+  if (code != NVML_SUCCESS || field.nvmlReturn != NVML_SUCCESS) return power;
+  if (field.valueType != NVML_VALUE_TYPE_UNSIGNED_INT) return power;
+  return checked<std::uint64_t>(NVML_SUCCESS, field.value.uiVal, kMilliwatts);
+}
+
 std::string partition_name(const std::string& full) {
   const std::size_t at = full.find("MIG ");  // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
   return at == std::string::npos ? full : full.substr(at);
@@ -396,7 +409,7 @@ void read_readings(Look& look, const Wanted& wanted, Device& device) {
   readings.encoder_utilization_percent = engine(look, api.DeviceGetEncoderUtilization);
   readings.decoder_utilization_percent = engine(look, api.DeviceGetDecoderUtilization);
   readings.temperature_celsius = temperature_of(look);
-  readings.power_milliwatts = number<std::uint64_t>(look, api.DeviceGetPowerUsage, kMilliwatts);
+  readings.power_milliwatts = power_of(look);
   readings.power_limit_milliwatts =
       number<std::uint64_t>(look, api.DeviceGetEnforcedPowerLimit, kMilliwatts);
   read_energy(look, readings);
@@ -415,8 +428,7 @@ void read_sample(Look& look, Device& device) {
   read_device_memory(look, device);
   read_utilization(look, readings);
   readings.temperature_celsius = temperature_of(look);
-  readings.power_milliwatts =
-      number<std::uint64_t>(look, look.api.DeviceGetPowerUsage, kMilliwatts);
+  readings.power_milliwatts = power_of(look);
   read_energy(look, readings);
   device.health = Health::kNotChecked;
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);

@@ -225,6 +225,26 @@ TEST_CASE("trap 9: a vGPU guest has no temperature and no power, and nothing of 
   CHECK(device.health == Health::kNotChecked);
 }
 
+TEST_CASE("a GPU without an average of its power tells that of the moment") {
+  Api api = healthy();
+  api.DeviceGetPowerUsage = [](nvmlDevice_t, std::uint32_t*) { return NVML_ERROR_NOT_SUPPORTED; };
+  api.DeviceGetFieldValues = [](nvmlDevice_t, std::int32_t count, nvmlFieldValue_t* values) {
+    if (count != 1 || values->fieldId != NVML_FI_DEV_POWER_INSTANT)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    values->nvmlReturn = NVML_SUCCESS;
+    values->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+    values->value.uiVal = 71'000;
+    return NVML_SUCCESS;
+  };
+  CHECK(*read(api).readings.power_milliwatts == 71'000);
+  api.DeviceGetFieldValues = [](nvmlDevice_t, std::int32_t, nvmlFieldValue_t* values) {
+    values->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+    values->value.uiVal = 0;
+    return NVML_SUCCESS;
+  };
+  CHECK(read(api).readings.power_milliwatts.why == Absence::kNotSupported);
+}
+
 TEST_CASE("trap 7: a Jetson answers nothing, or zeros, and stays without readings") {
   Api api;
   api.DeviceGetName = [](nvmlDevice_t, char* out, std::uint32_t size) {

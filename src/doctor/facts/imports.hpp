@@ -1,0 +1,34 @@
+// What the loader does when the target imports its frameworks: which libraries they get, which they
+// miss. By simulation; only files whose content is at hand take part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doctor/facts/program.hpp"
+#include "doctor/facts/python.hpp"
+
+namespace berth::doctor {
+
+/// A symbol that is wanted of a library, and that the file which is taken for it does not define.
+struct MissingSymbol {
+  std::string symbol, wanted_by, library;
+  std::string taken;   // the file that wins
+  std::string by;      // what makes it win: "LD_LIBRARY_PATH"
+  std::string should;  // another file of that name that defines it; ""
+};
+/// "GLIBCXX_3.4.32" of libstdc++.so.6, which the file that is taken does not have.
+struct MissingVersion {
+  std::string version, wanted_by, taken, by;
+};
+
+struct ImportFacts {
+  Fact<std::vector<MissingLibrary>> libraries;
+  Fact<std::vector<MissingSymbol>> symbols;
+  Fact<std::vector<MissingVersion>> versions;
+};
+
+[[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,
+                                          const PythonFacts& python);
+
+}  // namespace berth::doctor

@@ -1,0 +1,129 @@
+// Rules LIB04, LIB05, LIB12: what the loader gives to frameworks when they are
+// imported.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fix unset_path() {
+  return {"unset LD_LIBRARY_PATH",
+          text("wheels find their libraries by themselves; a program that was compiled here may "
+               "need the variable")};
+}
+
+std::string path_of(const CudaLibrary& one) {
+  return one.folder + "/" + one.name;
+}
+
+/// What packages open by name, where no file of theirs tells.
+void opened_by_name(Examination& look) {
+  const auto* libraries = look.see(look.facts.python.libraries);
+  if (libraries == nullptr || seen_gpus(look).empty()) return;
+  const auto has = [&](const std::string& name) {
+    return std::any_of(libraries->begin(), libraries->end(),
+                       [&](const CudaLibrary& one) { return one.name == name; });
+  };
+  for (const Opens& row : look.knowledge.compatibility().opens) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || !in_range(one->version, row.versions)) continue;
+    const auto missing = std::find_if(row.libraries.begin(), row.libraries.end(),
+                                      [&](const std::string& name) { return !has(name); });
+    if (missing == row.libraries.end()) continue;
+    Finding& finding = look.found(text("{} needs {}, which is not here", named(*one), *missing));
+    finding.evidence.push_back(one->path);
+    for (const CudaLibrary& other : *libraries)
+      if (other.name == row.with) finding.evidence.push_back(text("there is {}", path_of(other)));
+    if (has(row.with))
+      finding.fix.push_back(
+          {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
+    finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),
+                           text("or the older library; then name its folder in LD_LIBRARY_PATH")});
+    finding.evidence.push_back(row.source);
+    return;
+  }
+}
+
+void soname_missing(Examination& look) {
+  opened_by_name(look);
+  const auto* missing = look.see(look.facts.imports.libraries);
+  if (missing == nullptr || missing->empty() || seen_gpus(look).empty()) return;
+  const MissingLibrary& first = missing->front();
+  Finding& finding = look.found(
+      text("{} needs {}, and the loader finds no such file", first.needed_by, first.name));
+  for (const MissingLibrary& one : *missing)
+    finding.evidence.push_back(
+        fmt::format("{} → {}: {}", one.needed_by, one.name, tr("not there")));
+  finding.evidence.push_back(
+      text("searched as the loader does: LD_LIBRARY_PATH, /etc/ld.so.cache, the default folders"));
+  finding.fix.push_back(
+      {"ldd " + pasted(first.needed_by) + " | grep -i 'not found'", text("shows the same")});
+  finding.fix.push_back({"", text("take this file and the libraries beside it from one CUDA: the "
+                                  "package of it that was made for the CUDA of the others")});
+}
+
+void symbol_missing(Examination& look) {
+  const auto* all = look.see(look.facts.imports.symbols);
+  if (all == nullptr) return;
+  for (const MissingSymbol& one : *all) {
+    if (one.library.find("libc10") != std::string::npos) continue;  // FW06
+    const std::string library = one.library.substr(one.library.rfind('/') + 1);
+    Finding& finding = look.found(text("{} takes a {} that does not have {}: the import fails",
+                                       one.wanted_by, library, one.symbol));
+    finding.evidence.push_back(one.by.empty() ? text("taken: {}", one.taken)
+                                              : text("taken: {}, by {}", one.taken, one.by));
+    if (!one.should.empty()) finding.evidence.push_back(text("it should be: {}", one.should));
+    if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_path());
+    if (!one.should.empty())
+      finding.fix.push_back(
+          {"export LD_LIBRARY_PATH=" + pasted(one.should.substr(0, one.should.rfind('/'))), ""});
+    if (finding.fix.empty())
+      finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"}),
+                             text("brings the libraries that belong to it; a package that pins an "
+                                  "older one needs an environment of its own")});
+  }
+}
+
+void libc_too_old(Examination& look) {
+  const auto* all = look.see(look.facts.imports.versions);
+  if (all == nullptr || all->empty()) return;
+  const MissingVersion& one = all->front();
+  const bool system = one.taken.starts_with("/usr/lib") || one.taken.starts_with("/lib");
+  Finding& finding = look.found(text("{} needs {}, which {} does not have: the import fails",
+                                     one.wanted_by, one.version, one.taken));
+  finding.evidence.push_back(one.by.empty() ? text("taken: {}", one.taken)
+                                            : text("taken: {}, by {}", one.taken, one.by));
+  if (one.by == "LD_LIBRARY_PATH" || one.by == "LD_PRELOAD")
+    finding.fix.push_back({"unset " + one.by, text("then the system's own is taken")});
+  finding.fix.push_back(
+      {"", system ? text("this system is older than the wheel: take a newer one, as an image say, "
+                         "or a release of the package from its time")
+                  : text("put a newer one into the environment: conda install -c conda-forge "
+                         "libstdcxx-ng")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"LIB04", Layer::kLibraries, Severity::kFatal, true,
+     msgid("a library that a framework needs and that is not here"), "", soname_missing},
+    {"LIB05", Layer::kLibraries, Severity::kFatal, true,
+     msgid("a library without a symbol that is wanted of it"), "LIB08 LIB09", symbol_missing},
+    {"LIB12", Layer::kLibraries, Severity::kFatal, false,
+     msgid("a C or C++ library older than a framework needs"), "", libc_too_old},
+});
+
+}  // namespace
+
+std::span<const Rule> import_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""What only a driver can tell, asked of simulated ones: the rules that need it hold on a live look, and a stuck driver does
+not hold the doctor up.
+
+usage: live_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BERTH = sys.argv[1]
+MACHINES = pathlib.Path(__file__).parents[2] / "simulator/machines"
+PLAIN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+
+
+def doctor(machine, *faults, only=None):
+    words = [BERTH, "sim", "--machine", str(machine)]
+    for fault in faults:
+        words += ["--fault", fault]
+    words += ["--", BERTH, "doctor", "--json"] + (["--only", only] if only else [])
+    done = subprocess.run(words, env=PLAIN, capture_output=True, text=True, timeout=100)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def found(document):
+    return [one["id"] for one in document["findings"]]
+
+
+class Live(unittest.TestCase):
+    def machine(self, name, *changes):
+        """A machine that Berth carries, with lines added to its first device or changed."""
+        text = (MACHINES / f"{name}.toml").read_text()
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new, 1)
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        path = pathlib.Path(folder) / "machine.toml"
+        path.write_text(text)
+        return path
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def check(self, rule, machine, healthy):
+        sick, well = doctor(machine, only=rule), doctor(healthy, only=rule)
+        self.assertEqual(set(found(sick)), {rule}, sick)
+        self.assertEqual(found(well), [], well)
+        self.assertIn(rule, well["checked"], well)
+
+    def test_a_fabric_that_is_not_started(self):
+        for state in ("not started", "in progress"):
+            machine = self.machine("dgx-h100-8", ("nvlinks = 18", f'nvlinks = 18\nfabric = "{state}"'))
+            document = doctor(machine, only="DRV15")
+            self.assertEqual(found(document), ["DRV15"], document)
+            self.assertIn(state, json.dumps(document))
+        for state in ("", '\nfabric = "completed"'):
+            machine = self.machine("dgx-h100-8", ("nvlinks = 18", "nvlinks = 18" + state))
+            self.assertEqual(found(doctor(machine, only="DRV15")), [])
+
+    def test_a_guest_without_a_licence(self):
+        unlicensed = self.machine("vgpu", ("multiprocessors = 84", 'multiprocessors = 84\nvgpu_licence = "unlicensed"'))
+        licensed = self.machine("vgpu", ("multiprocessors = 84", 'multiprocessors = 84\nvgpu_licence = "licensed"'))
+        self.check("DRV21", unlicensed, licensed)
+
+    def test_retired_pages_that_wait(self):
+        self.check("DRV25", self.machine("dgx-a100-8", ("ecc = true", "ecc = true\nretired_pages_pending = true")),
+                   "dgx-a100-8")
+
+    def test_confidential_computing_that_is_not_ready(self):
+        off, on = 'cuda = "13.0"', 'cuda = "13.0"\nconfidential = '
+        self.check("DRV27", self.machine("dgx-h100-8", (off, on + '"not ready"')),
+                   self.machine("dgx-h100-8", (off, on + '"ready"')))
+
+    def test_a_lowered_power_limit_and_changed_clocks(self):
+        limit = self.machine("dgx-h100-8", ("power_limit_watts = 700", "power_limit_watts = 500\npower_default_watts = 700"))
+        self.check("RT04", limit, "dgx-h100-8")
+        clock = self.machine("dgx-h100-8", ("nvlinks = 18", "nvlinks = 18\nclock_application_mhz = 900"))
+        self.check("RT05", clock, "dgx-h100-8")
+
+    def test_gpus_without_access_to_each_other(self):
+        broken = self.machine("dgx-h100-8", ("nvlinks = 18", "nvlinks = 18\npeer_access = false"))
+        self.check("RT08", broken, "dgx-h100-8")
+        self.assertIn("0-1", json.dumps(doctor(broken, only="RT08")))
+
+    def test_a_small_window_into_memory(self):
+        small = self.machine("dgx-h100-8", ('bar1 = "131072MiB"', 'bar1 = "256MiB"'))
+        self.check("RT10", small, "dgx-h100-8")
+
+    def test_a_desktop_among_others(self):
+        shown = self.machine("lab-4x3090", ("memory_bus_width = 384", "memory_bus_width = 384\ndisplay = true"))
+        self.assertEqual(set(found(doctor(shown, only="RT09"))), {"RT09"})
+
+    def test_what_a_sick_gpu_does_not_answer_is_not_checked(self):
+        document = doctor("dgx-h100-8", "hung:3", only="RT08")
+        self.assertEqual(found(document), [])
+        self.assertIn("RT08", [one["id"] for one in document["not_checked"]], document)
+
+    def test_it_is_quick_and_a_stuck_driver_does_not_hold_it_up(self):
+        """1.5 s live, 3 s stuck; here with much slack, because tests share the machine."""
+        def seconds(machine, *faults):
+            start = time.monotonic()
+            doctor(machine, *faults)
+            return time.monotonic() - start
+
+        self.assertLess(min(seconds("dgx-h100-8") for _ in range(2)), 15)
+        self.assertLess(min(seconds("dgx-h100-8", "hung=all") for _ in range(2)), 25)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,165 @@
+// unreadable_probe FOLDER STRIDE: diagnoses each bundle of the folder, then again with one thing
+// unreadable (EACCES): everything that the diagnosis has looked at and found, and every STRIDE-th
+// of what it found on another machine and not on this one. Prints, a line each, what must not be: a
+// rule whose finding is gone without its being "not checked"
+// ("silent"), and a finding of an error that was none before ("new"). The last line counts.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/file.hpp"
+#include "doctor/collect.hpp"
+#include "doctor/diagnose.hpp"
+
+namespace {
+
+using namespace berth;
+
+/// What is made unreadable: parts of the bundle, or paths of its tree.
+struct Change {
+  std::string name;
+  std::vector<std::string> paths;
+};
+
+constexpr doctor::Special kRefused{std::nullopt, EACCES};
+
+void refuse(doctor::Sources& sources, const Change& change) {
+  const doctor::Unreadable why{change.name, EACCES};
+  if (change.name == "kernel.log") sources.kernel_log = why;
+  if (change.name == "environment") sources.process.environment = why;
+  for (const std::string& path : change.paths) sources.tree.add_special(path, kRefused);
+}
+
+/// Every path by itself; a folder once more with all that was looked at below it.
+std::vector<Change> changes_of(const doctor::Recording& seen) {
+  std::set<std::string> paths;
+  for (const auto& [path, file] : seen.files) paths.insert(path);
+  for (const auto& [path, names] : seen.folders) paths.insert(path);
+  for (const auto& [path, target] : seen.links) paths.insert(path);
+  for (const auto& [path, special] : seen.specials)
+    paths.erase(path);  // a device's errno is a value
+  std::vector<Change> changes{{"kernel.log", {}}, {"environment", {}}};
+  for (const std::string& path : paths) {
+    changes.push_back({path, {path}});
+    const std::string below = path + "/";
+    Change all{below, {path}};
+    for (auto one = paths.lower_bound(below); one != paths.end() && one->starts_with(below); ++one)
+      all.paths.push_back(*one);
+    if (all.paths.size() > 1) changes.push_back(std::move(all));
+  }
+  return changes;
+}
+
+bool has(const std::vector<model::Finding>& findings, const std::string& id,
+         model::Severity at_least) {
+  for (const model::Finding& one : findings)
+    if (one.id == id && one.severity >= at_least) return true;
+  return false;
+}
+
+bool is_admitted(const model::Diagnosis& diagnosis, const std::string& id) {
+  for (const model::NotChecked& one : diagnosis.not_checked)
+    if (one.id == id) return true;
+  return false;
+}
+
+/// A finding that one of before would explain, which is "not checked" now: what follows from a
+/// cause is seen without it, and is true.
+bool is_consequence(const std::string& id, const model::Diagnosis& before,
+                    const model::Diagnosis& after) {
+  for (const doctor::Rule& rule : doctor::all_rules()) {
+    if (!has(before.findings, rule.id, model::Severity::kInfo) || !is_admitted(after, rule.id))
+      continue;
+    for (const std::string_view pattern : split(std::string_view(rule.explains), ' '))
+      if (pattern == id ||
+          (pattern.ends_with('*') && id.starts_with(pattern.substr(0, pattern.size() - 1))))
+        return true;
+  }
+  return false;
+}
+
+int compare(const std::string& bundle, const Change& change, const model::Diagnosis& before,
+            const model::Diagnosis& after) {
+  int wrong = 0;
+  const auto tell = [&](const char* kind, const std::string& id) {
+    std::printf("%s: %s: %s %s\n", bundle.c_str(), change.name.c_str(), kind, id.c_str());
+    ++wrong;
+  };
+  for (const model::Finding& one : before.findings)
+    if (!has(after.findings, one.id, model::Severity::kInfo) && !is_admitted(after, one.id))
+      tell("silent", one.id);
+  for (const model::Finding& one : after.findings)
+    if (one.severity >= model::Severity::kError &&
+        !has(before.findings, one.id, model::Severity::kError) && one.explained_by.empty() &&
+        !is_consequence(one.id, before, after))
+      tell("new", one.id);
+  return wrong;
+}
+
+bool has_seen(const doctor::Recording& seen, const std::string& path) {
+  return seen.files.contains(path) || seen.folders.contains(path) || seen.links.contains(path) ||
+         seen.specials.contains(path);
+}
+
+struct Bundle {
+  std::string folder, name;
+  doctor::Recording seen;
+  model::Diagnosis before;
+};
+
+Bundle look_at(const std::string& folder) {
+  Bundle bundle{folder, folder.substr(folder.rfind('/') + 1), {}, {}};
+  auto sources = doctor::from_bundle(folder);
+  if (!sources) std::exit(2);
+  const auto seen = std::make_shared<doctor::Recording>();
+  sources->tree.record_into(seen);
+  bundle.before = doctor::diagnose(doctor::collect(*sources), {});
+  bundle.seen = *seen;
+  return bundle;
+}
+
+int wrong_with(const Bundle& bundle, const Change& change) {
+  auto changed = doctor::from_bundle(bundle.folder);
+  if (!changed) std::exit(2);
+  refuse(*changed, change);
+  return compare(bundle.name, change, bundle.before,
+                 doctor::diagnose(doctor::collect(*changed), {}));
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 3) return 2;
+  const auto stride = static_cast<std::size_t>(std::strtoul(words[2], nullptr, 10));
+  std::set<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(words[1]))
+    if (std::filesystem::exists(entry.path() / "root")) folders.insert(entry.path().string());
+  std::vector<Bundle> bundles;
+  std::map<std::string, Change> everywhere;
+  int there = 0, elsewhere = 0, wrong = 0;
+  for (const std::string& folder : folders) {
+    bundles.push_back(look_at(folder));
+    for (Change& change : changes_of(bundles.back().seen)) {
+      wrong += wrong_with(bundles.back(), change);
+      ++there;
+      if (change.paths.size() == 1) everywhere.emplace(change.name, std::move(change));
+    }
+  }
+  std::size_t number = 0;
+  for (const Bundle& bundle : bundles) {
+    for (const auto& [name, change] : everywhere) {
+      if (has_seen(bundle.seen, name) || number++ % stride != 0) continue;
+      wrong += wrong_with(bundle, change);
+      ++elsewhere;
+    }
+  }
+  std::printf("%zu bundles: %d things that are there made unreadable, %d that are not: %d wrong\n",
+              bundles.size(), there, elsewhere, wrong);
+  return wrong == 0 && there > 0 ? 0 : 1;
+}
