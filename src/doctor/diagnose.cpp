@@ -234,10 +234,12 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
         rule.look(examination);
       else if (!look_asked(rule.id, examination, asked))
         continue;
-      // What is not where it is expected ("/proc/modules" of a kernel without modules) is the
-      // rule's own to say, like what nobody was asked to read; a refusal never is.
+      // What is not where it is expected ("/proc/modules" of a kernel without modules, or of a
+      // simulated machine: ENODATA) is the rule's own to say, like what nobody was asked to read; a
+      // refusal never is.
       for (const Unreadable& why : witness.told())
-        if (why.error_number != ENOENT) examination.note_unreadable(why);
+        if (why.error_number != ENOENT && why.error_number != ENODATA)
+          examination.note_unreadable(why);
     }
     for (Finding& finding : examination.findings()) {
       complete(finding, rule);

@@ -77,6 +77,11 @@ class Fact {
   void doubt(const Unreadable& why) {
     if (!why_) why_ = why;
   }
+  /// As far as `source`, which it was made from, is in doubt.
+  template <typename U>
+  void doubt(const Fact<U>& source) {
+    if (source.why_) doubt(*source.why_);
+  }
 
   /// The same state with what `change` makes of the value; a nullopt from it is "absent".
   template <typename Change>
@@ -88,6 +93,9 @@ class Fact {
   }
 
  private:
+  template <typename>
+  friend class Fact;
+
   std::optional<T> value_;
   std::optional<Unreadable> why_;
 };

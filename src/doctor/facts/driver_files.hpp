@@ -22,7 +22,7 @@ struct LibraryFile {
 
 struct DriverFiles {
   /// Folders the loader knows: of LD_LIBRARY_PATH, of /etc/ld.so.conf.d, its own.
-  std::vector<std::string> folders;
+  Fact<std::vector<std::string>> folders;
   Fact<std::vector<LibraryFile>> cuda;          // libcuda.so.1
   Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
   Fact<std::vector<LibraryFile>> level_zero;    // libze_loader.so.1

@@ -53,7 +53,7 @@ struct NamedPaths {
   Fact<std::string> nvcc;                      // the first in PATH, after links
   Fact<std::string> cuda_home_nvcc_target;     // CUDA_HOME's, after links
   Fact<std::string> usual_nvcc;                // /usr/local/cuda/bin/nvcc, after links
-  std::vector<std::string> stubs;              // libcuda and libnvidia-ml in */stubs folders
+  Fact<std::vector<std::string>> stubs;        // libcuda and libnvidia-ml in */stubs folders
   Fact<std::string> xla_folder;                // --xla_gpu_cuda_data_dir of XLA_FLAGS
   Fact<bool> xla_libdevice;                    // libdevice.10.bc is where XLA looks in it
 };
@@ -66,7 +66,8 @@ struct PlatformFacts {
 };
 
 [[nodiscard]] RocmFacts collect_rocm(const Tree& tree);
-[[nodiscard]] WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched);
+[[nodiscard]] WslFacts collect_wsl(const Tree& tree,
+                                   const Fact<std::vector<std::string>>& searched);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
 
 }  // namespace berth::doctor

@@ -106,10 +106,11 @@ void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, Pyt
   facts.libraries = tree.watched([&] { return Fact(find_libraries(tree, environment, facts)); });
   facts.libdevice = tree.watched([&] { return Fact(find_libdevice(tree, environment, facts)); });
   // Folders that only variables name, or that sys.path may have as well.
-  if (!facts.path.is_whole()) {
-    facts.libraries.doubt(facts.path.why());
-    facts.libdevice.doubt(facts.path.why());
-  }
+  facts.libraries.doubt(facts.path);
+  facts.libdevice.doubt(facts.path);
+  // And those of conda, where that is it could not be seen.
+  facts.libraries.doubt(facts.conda);
+  facts.libdevice.doubt(facts.conda);
 }
 
 }  // namespace berth::doctor

@@ -19,9 +19,10 @@ void add(std::vector<std::string>& folders, std::string_view folder) {
     folders.emplace_back(folder);
 }
 
-std::vector<std::string> folders_of(const Tree& tree, const ProcessFacts& process) {
+Fact<std::vector<std::string>> folders_of(const Tree& tree, const ProcessFacts& process) {
   std::vector<std::string> folders;
-  if (const auto path = process.variable("LD_LIBRARY_PATH"))
+  const auto path = process.variable("LD_LIBRARY_PATH");
+  if (path)
     for (const std::string_view folder : split(*path, ':')) add(folders, folder);
   const std::string snippets = "/etc/ld.so.conf.d";
   for (const std::string& name : tree.list(snippets, 200).value_or({})) {
@@ -31,14 +32,16 @@ std::vector<std::string> folders_of(const Tree& tree, const ProcessFacts& proces
     for (const std::string_view line : split(*text, '\n')) add(folders, trim(line));
   }
   for (const char* folder : kOwnFolders) add(folders, folder);
-  return folders;
+  Fact<std::vector<std::string>> all(std::move(folders));
+  all.doubt(path);
+  return all;
 }
 
-Fact<std::vector<LibraryFile>> find(const Tree& tree, const std::vector<std::string>& folders,
+Fact<std::vector<LibraryFile>> find(const Tree& tree, const Fact<std::vector<std::string>>& folders,
                                     const std::string& name) {
-  return tree.watched([&]() -> Fact<std::vector<LibraryFile>> {
+  auto all = tree.watched([&]() -> Fact<std::vector<LibraryFile>> {
     std::vector<LibraryFile> found;
-    for (const std::string& folder : folders) {
+    for (const std::string& folder : *folders) {
       const std::string path = folder + "/" + name;
       const auto target = tree.resolve(path);
       if (target.is_unreadable() && target.why().error_number != EACCES) return target.why();
@@ -46,6 +49,8 @@ Fact<std::vector<LibraryFile>> find(const Tree& tree, const std::vector<std::str
     }
     return found;
   });
+  all.doubt(folders);
+  return all;
 }
 
 /// A tree that has no library at all was recorded without them.
@@ -90,9 +95,9 @@ std::string LibraryFile::version() const {
 
 DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) {
   DriverFiles files;
-  files.folders = folders_of(tree, process);
+  files.folders = tree.watched([&] { return folders_of(tree, process); });
   files.kernel_module = kernel_module(tree);
-  if (!has_libraries(tree, files.folders)) {
+  if (!has_libraries(tree, *files.folders)) {
     files.cuda = files.nvml = files.level_zero = files.intel_driver = Unreadable{"/usr/lib", 0};
     files.compat = Unreadable{"/usr/lib", 0};
     return files;

@@ -211,11 +211,21 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     return facts;
   }
   if (!python.path) return facts;
-  Imports imports(tree, environment.value_or({}), python);
-  if (!imports.load()) return facts;
-  facts.libraries = imports.missing_libraries();
-  facts.symbols = imports.missing_symbols();
-  facts.versions = imports.missing_versions();
+  const auto seen = tree.watched([&] {
+    Imports imports(tree, environment.value_or({}), python);
+    if (!imports.load()) return Fact(false);
+    facts.libraries = imports.missing_libraries();
+    facts.symbols = imports.missing_symbols();
+    facts.versions = imports.missing_versions();
+    return Fact(true);
+  });
+  const auto doubted = [&](auto& fact) {
+    fact.doubt(seen);
+    fact.doubt(python.path);
+  };
+  doubted(facts.libraries);
+  doubted(facts.symbols);
+  doubted(facts.versions);
   return facts;
 }
 

@@ -93,10 +93,10 @@ LibraryFacts collect_libraries(const Tree& tree, const Fact<Environment>& enviro
     return Fact(true);
   });
   // What lies in a folder that could not be looked at would have been taken first, or at all.
-  if (!seen.is_whole()) {
-    facts.cuda.doubt(seen.why());
-    facts.nvml.doubt(seen.why());
-  }
+  facts.cuda.doubt(seen);
+  facts.nvml.doubt(seen);
+  facts.cuda.doubt(environment);
+  facts.nvml.doubt(environment);
   return facts;
 }
 

@@ -128,14 +128,15 @@ void look_at_toolkits(const Tree& tree, const ProcessFacts& process, NamedPaths&
   }
 }
 
-void look_at_stubs(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
-  const std::string folders = process.variable("LD_LIBRARY_PATH").value_or("");
+Fact<std::vector<std::string>> stubs_in(const Tree& tree, const std::string& folders) {
+  std::vector<std::string> stubs;
   for (const std::string_view folder : split(folders, ':')) {
     if (!folder.ends_with("/stubs") && !folder.ends_with("/stubs/")) continue;
     for (const char* name : {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"})
       if (const std::string file = std::string(folder) + "/" + name; tree.exists(file))
-        named.stubs.push_back(file);
+        stubs.push_back(file);
   }
+  return stubs;
 }
 
 void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
@@ -204,13 +205,14 @@ RocmFacts collect_rocm(const Tree& tree) {
   return facts;
 }
 
-WslFacts collect_wsl(const Tree& tree, const std::vector<std::string>& searched) {
+WslFacts collect_wsl(const Tree& tree, const Fact<std::vector<std::string>>& searched) {
   WslFacts facts;
   facts.folder =
       tree.node("/usr/lib/wsl").map([](const Node&) -> std::string { return "/usr/lib/wsl"; });
   facts.driver_library = there(tree, "/usr/lib/wsl/lib/libcuda.so.1");
-  facts.folder_is_searched =
-      std::find(searched.begin(), searched.end(), "/usr/lib/wsl/lib") != searched.end();
+  facts.folder_is_searched = searched.map([](const std::vector<std::string>& folders) {
+    return std::find(folders.begin(), folders.end(), "/usr/lib/wsl/lib") != folders.end();
+  });
   return facts;
 }
 
@@ -222,7 +224,8 @@ PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   if (facts.command_line.is_absent()) facts.command_line = Unreadable{"/proc/cmdline", ENOENT};
   facts.cpu = cpu_facts(tree);
   look_at_toolkits(tree, process, facts.named);
-  look_at_stubs(tree, process, facts.named);
+  const std::string folders = process.variable("LD_LIBRARY_PATH").value_or("");
+  facts.named.stubs = tree.watched([&] { return stubs_in(tree, folders); });
   look_at_xla(tree, process, facts.named);
   return facts;
 }

@@ -129,6 +129,7 @@ Fact<TorchBuild> read_torch(const Tree& tree, const PythonFacts& facts) {
 
 Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("bitsandbytes");
+  if (package.is_unreadable()) return package.why();
   if (!package) return {};
   std::vector<std::string> binaries;
   const auto names = tree.list((*facts.path)[package->entry].folder + "/bitsandbytes");
@@ -149,13 +150,13 @@ Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
         found = one;
         break;
       }
-  if (distributions && !distributions.is_whole()) found.doubt(distributions.why());
+  found.doubt(distributions);
   return found;
 }
 
 void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
   facts.distributions = tree.watched([&] { return read_distributions(tree, *facts.path); });
-  if (!facts.path.is_whole()) facts.distributions.doubt(facts.path.why());
+  facts.distributions.doubt(facts.path);
   facts.conda = read_conda(tree, facts.prefix);
   facts.torch = tree.watched([&] { return read_torch(tree, facts); });
   if (facts.torch)
@@ -166,7 +167,9 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
                                   if (name.starts_with("_C.")) found.push_back(name);
                                 return found;
                               });
-  facts.bitsandbytes = read_bitsandbytes(tree, facts);
+  facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });
+  facts.torch.doubt(facts.path);
+  facts.bitsandbytes.doubt(facts.path);
   read_cuda_files(tree, environment, facts);
 }
 

@@ -24,6 +24,8 @@ Fix start_with_gpus(const std::string& kind) {
 
 /// No node of NVIDIA's at all, nor WSL's. A Jetson's have other names.
 bool has_no_nodes(Examination& look) {
+  // Its kernel's name tells a Jetson.
+  if (!look.facts.machine.is_jetson && look.see(look.facts.machine.kernel) == nullptr) return false;
   if (look.facts.machine.is_jetson) {
     const auto* tegra = look.see(look.facts.nodes.tegra);
     return tegra != nullptr && tegra->empty();

@@ -19,12 +19,12 @@ Fix unset(const std::string& name) {
 void stub_path(Examination& look) {
   const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
   if (path.empty() || !machine_has_nvidia(look)) return;
-  const auto& stubs = look.facts.platform.named.stubs;
-  if (stubs.empty()) return;
+  const auto* stubs = look.see(look.facts.platform.named.stubs);
+  if (stubs == nullptr || stubs->empty()) return;
   Finding& finding = look.found(
       text("LD_LIBRARY_PATH leads to a stub of the driver's library, made for linking only"));
   finding.evidence.push_back("LD_LIBRARY_PATH=" + path);
-  for (const std::string& stub : stubs) finding.evidence.push_back(stub);
+  for (const std::string& stub : *stubs) finding.evidence.push_back(stub);
   finding.fix.push_back(
       {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
        "-v /stubs | paste -sd:)",

@@ -98,7 +98,8 @@ const std::vector<Mutation>& mutations() {
       {"ENV07",
        [](Facts& f) {
          set(f, "LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
-         f.platform.named.stubs = {"/usr/local/cuda/lib64/stubs/libcuda.so"};
+         f.platform.named.stubs =
+             std::vector<std::string>{"/usr/local/cuda/lib64/stubs/libcuda.so"};
        }},
       {"ENV09", setting("LD_PRELOAD", "/opt/nccl/libnccl.so.2")},
       {"ENV10",

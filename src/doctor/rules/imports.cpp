@@ -55,7 +55,7 @@ void opened_by_name(Examination& look) {
 
 void soname_missing(Examination& look) {
   opened_by_name(look);
-  const auto* missing = look.see(look.facts.imports.libraries);
+  const auto* missing = look.see_whole(look.facts.imports.libraries);
   if (missing == nullptr || missing->empty() || seen_gpus(look).empty()) return;
   const MissingLibrary& first = missing->front();
   Finding& finding = look.found(
@@ -72,7 +72,7 @@ void soname_missing(Examination& look) {
 }
 
 void symbol_missing(Examination& look) {
-  const auto* all = look.see(look.facts.imports.symbols);
+  const auto* all = look.see_whole(look.facts.imports.symbols);
   if (all == nullptr) return;
   for (const MissingSymbol& one : *all) {
     if (one.library.find("libc10") != std::string::npos) continue;  // FW06
@@ -94,7 +94,7 @@ void symbol_missing(Examination& look) {
 }
 
 void libc_too_old(Examination& look) {
-  const auto* all = look.see(look.facts.imports.versions);
+  const auto* all = look.see_whole(look.facts.imports.versions);
   if (all == nullptr || all->empty()) return;
   const MissingVersion& one = all->front();
   const bool system = one.taken.starts_with("/usr/lib") || one.taken.starts_with("/lib");

@@ -36,6 +36,7 @@ void wsl_driver_inside(Examination& look) {
   const auto& driver = look.facts.driver;
   if (!cuda->empty() || driver.nvml_init.value_or(1) == 0 || driver.cuda_init.value_or(1) == 0)
     return;
+  if (look.see_whole(look.facts.files.cuda) == nullptr) return;
   if (*there) {
     const auto* searched = look.see(look.facts.wsl.folder_is_searched);
     if (searched == nullptr || *searched) return;

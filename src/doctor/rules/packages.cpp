@@ -188,7 +188,7 @@ void extension_built_for(Examination& look, const std::string& name, const std::
 }
 
 void extension_symbols(Examination& look) {
-  const auto* symbols = look.see(look.facts.imports.symbols);
+  const auto* symbols = look.see_whole(look.facts.imports.symbols);
   if (symbols == nullptr || !look.facts.python.torch) return;
   for (const MissingSymbol& one : *symbols) {
     if (one.library.find("libc10.so") == std::string::npos) continue;
