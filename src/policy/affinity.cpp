@@ -70,9 +70,20 @@ std::string limits_of(const model::CpuBudget& cpu) {
   return text("{} of {} cores may be used", cpu.cores_affinity, cpu.cores_total);
 }
 
+/// Those that this process may use and no job has.
+std::vector<int> free_cpus(const model::Snapshot& snapshot, const model::Ledger& ledger) {
+  auto cpus = cpus_of(snapshot.host.cpu.affinity);
+  cpus.erase(
+      std::remove_if(
+          cpus.begin(), cpus.end(),
+          [&](int cpu) { return std::binary_search(ledger.cpus.begin(), ledger.cpus.end(), cpu); }),
+      cpus.end());
+  return cpus;
+}
+
 void beside_devices(model::Placement& placement, const model::Request& request,
-                    const model::Snapshot& snapshot) {
-  const auto allowed = cpus_of(snapshot.host.cpu.affinity);
+                    const model::Snapshot& snapshot, const model::Ledger& ledger) {
+  const auto allowed = free_cpus(snapshot, ledger);
   const auto local = near_devices(placement, snapshot);
   auto close = model::intersection(local, allowed);
   if (!local.empty() && !allowed.empty() && close.empty())
@@ -88,7 +99,8 @@ void beside_devices(model::Placement& placement, const model::Request& request,
           text("only {} of the {} CPUs are near the device", close.size(), count));
     close = picked.size() == count ? picked : std::vector<int>();
   }
-  if (close.empty() || close == allowed) return;
+  const bool is_lease = ledger.kept && request.cpus.has_value();
+  if (close.empty() || (!is_lease && close == cpus_of(snapshot.host.cpu.affinity))) return;
   placement.cpus = model::show_cpu_list(close);
   placement.threads = std::min(placement.threads, static_cast<int>(close.size()));
   placement.reasons.push_back(text("CPUs {}: near the device", placement.cpus));
@@ -97,7 +109,7 @@ void beside_devices(model::Placement& placement, const model::Request& request,
 }  // namespace
 
 Status set_processors(model::Placement& placement, const model::Request& request,
-                      const model::Snapshot& snapshot) {
+                      const model::Snapshot& snapshot, const model::Ledger& ledger) {
   const model::CpuBudget& cpu = snapshot.host.cpu;
   const int usable = std::max(1, cpu.cores_usable);
   if (request.cpus.value_or(0) > usable)
@@ -105,9 +117,18 @@ Status set_processors(model::Placement& placement, const model::Request& request
                  text("{} cores were asked for, {} can be used", *request.cpus, usable) + "\n  " +
                      limits_of(cpu),
                  call_with(request, fmt::format("--cpus {}", usable))};
-  placement.threads = std::max(1, request.cpus.value_or(usable));
+  const int left = usable - static_cast<int>(ledger.cpus.size());
+  if (request.cpus.value_or(0) > left)
+    return Error{ErrorCode::kRefused, "E0412",
+                 text("{} cores were asked for, jobs have left {}", *request.cpus, left),
+                 left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
+  placement.threads = std::max(1, request.cpus.value_or(left));
   if (!placement.devices.empty()) {
-    beside_devices(placement, request, snapshot);
+    beside_devices(placement, request, snapshot, ledger);
+  } else if (ledger.kept && (request.cpus || !ledger.cpus.empty())) {
+    const auto count = static_cast<std::size_t>(placement.threads);
+    const auto picked = pick({}, free_cpus(snapshot, ledger), 0, count);
+    if (picked.size() == count) placement.cpus = model::show_cpu_list(picked);
   } else if (request.cpus && *request.cpus < usable) {
     placement.reasons.push_back(text(
         "{} threads, not pinned to cores: another job may choose the same ones", *request.cpus));

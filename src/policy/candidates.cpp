@@ -35,10 +35,13 @@ std::uint64_t threshold(const Device& device) {
 
 /// A process whose partition the driver does not tell may be in any of them: then a partition's own
 /// memory decides.
-bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot) {
+bool partition_busy(const Device& device, const Partition& part, const model::Snapshot& snapshot,
+                    const model::Ledger& ledger) {
   bool somewhere = false;
   for (const model::DeviceProcess& process : snapshot.processes) {
-    if (process.device != device.index || !computes(process)) continue;
+    if (process.device != device.index || !computes(process) ||
+        holding_of(process, part.uuid, ledger) != nullptr)
+      continue;
     if (process.partition_uuid == part.uuid) return true;
     somewhere = somewhere || process.partition_uuid.empty();
   }
@@ -81,7 +84,7 @@ Obstacle obstacle_of(const Device& device, bool is_busy) {
 }
 
 void add_partitions(std::vector<Candidate>& all, const Device& device,
-                    const model::Snapshot& snapshot) {
+                    const model::Snapshot& snapshot, const model::Ledger& ledger) {
   std::vector<const Partition*> parts;
   for (const Partition& part : device.partitions)
     if (!part.uuid.empty()) parts.push_back(&part);
@@ -89,8 +92,10 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
     return std::tie(a->index, a->uuid) < std::tie(b->index, b->uuid);
   });
   for (const Partition* part : parts) {
-    Candidate candidate{&device, part, Obstacle::kNone, partition_busy(device, *part, snapshot),
-                        {},      {}};
+    Candidate candidate;
+    candidate.device = &device;
+    candidate.partition = part;
+    candidate.busy = partition_busy(device, *part, snapshot, ledger);
     if (part->memory_total_bytes) candidate.capacity_bytes = *part->memory_total_bytes;
     candidate.obstacle = obstacle_of(device, candidate.busy);
     if (part->memory_total_bytes && part->memory_used_bytes)
@@ -98,8 +103,33 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
           *part->memory_total_bytes - std::min(*part->memory_total_bytes, *part->memory_used_bytes);
     all.push_back(candidate);
   }
-  if (parts.empty())
-    all.push_back({&device, nullptr, Obstacle::kNoPartition, busy(device, snapshot), {}, {}});
+  if (parts.empty()) {
+    Candidate candidate;
+    candidate.device = &device;
+    candidate.obstacle = Obstacle::kNoPartition;
+    candidate.busy = busy(device, snapshot, ledger);
+    all.push_back(candidate);
+  }
+}
+
+/// What was promised and is not used yet is gone as well. A job that uses more than it was promised
+/// takes it from what is free.
+void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
+                 const model::Ledger& ledger) {
+  const std::string id = unit_id(*candidate.device, candidate.partition);
+  for (const model::Holding& one : ledger.holdings) {
+    if (one.unit != id) continue;
+    if (candidate.lease == nullptr) candidate.lease = &one;
+    candidate.busy = true;
+    if (one.memory_bytes == 0 && candidate.obstacle == Obstacle::kNone)
+      candidate.obstacle = Obstacle::kLeased;
+    std::uint64_t used = 0;
+    for (const model::DeviceProcess& process : snapshot.processes)
+      if (process.device == candidate.device->index && holding_of(process, id, ledger) == &one)
+        used += process.memory_bytes.value_or(0);
+    if (candidate.free_bytes && one.memory_bytes > used)
+      *candidate.free_bytes -= std::min(*candidate.free_bytes, one.memory_bytes - used);
+  }
 }
 
 // The choice.
@@ -212,9 +242,23 @@ bool holds_unaccounted(const Device& device, const model::Snapshot& snapshot) {
                      });
 }
 
-bool busy(const Device& device, const model::Snapshot& snapshot) {
+const model::Holding* holding_of(const model::DeviceProcess& process, const std::string& unit,
+                                 const model::Ledger& ledger) {
+  if (!process.pid) return nullptr;
+  const auto job = std::lower_bound(
+      ledger.processes.begin(), ledger.processes.end(), *process.pid,
+      [](const model::JobProcess& one, std::int64_t pid) { return one.pid < pid; });
+  if (job == ledger.processes.end() || job->pid != *process.pid) return nullptr;
+  const auto found = std::find_if(
+      ledger.holdings.begin(), ledger.holdings.end(),
+      [&](const model::Holding& one) { return one.job == job->job && one.unit == unit; });
+  return found == ledger.holdings.end() ? nullptr : &*found;
+}
+
+bool busy(const Device& device, const model::Snapshot& snapshot, const model::Ledger& ledger) {
+  const std::string unit = unit_id(device, nullptr);
   for (const model::DeviceProcess& process : snapshot.processes) {
-    if (process.device != device.index) continue;
+    if (process.device != device.index || holding_of(process, unit, ledger) != nullptr) continue;
     if (computes(process) || process.memory_bytes.value_or(0) >= threshold(device)) return true;
   }
   // Somebody in another container, or a process that is dying, holds it: not ours to give away. In
@@ -228,7 +272,12 @@ bool processor_graphics(const Device& device) {
          (device.vendor == Vendor::kAmd || device.vendor == Vendor::kIntel);
 }
 
-std::vector<Candidate> candidates_of(const model::Snapshot& snapshot) {
+std::string unit_id(const Device& device, const Partition* partition) {
+  if (partition != nullptr) return partition->uuid;
+  return device.uuid.empty() ? device.pci_address : device.uuid;
+}
+
+std::vector<Candidate> candidates_of(const model::Snapshot& snapshot, const model::Ledger& ledger) {
   std::vector<const Device*> devices;
   for (const Device& device : snapshot.devices)
     if (device.managed && (device.kind == DeviceKind::kGpu || device.kind == DeviceKind::kTpu))
@@ -238,13 +287,18 @@ std::vector<Candidate> candidates_of(const model::Snapshot& snapshot) {
   std::vector<Candidate> all;
   for (const Device* device : devices) {
     if (device->mig_enabled.value_or(false)) {
-      add_partitions(all, *device, snapshot);
+      add_partitions(all, *device, snapshot, ledger);
       continue;
     }
-    const bool is_busy = busy(*device, snapshot);
-    all.push_back({device, nullptr, obstacle_of(*device, is_busy), is_busy,
-                   free_of(*device, snapshot), capacity_of(*device, snapshot)});
+    Candidate candidate;
+    candidate.device = device;
+    candidate.busy = busy(*device, snapshot, ledger);
+    candidate.obstacle = obstacle_of(*device, candidate.busy);
+    candidate.free_bytes = free_of(*device, snapshot);
+    candidate.capacity_bytes = capacity_of(*device, snapshot);
+    all.push_back(candidate);
   }
+  for (Candidate& candidate : all) take_leases(candidate, snapshot, ledger);
   return all;
 }
 
@@ -301,6 +355,8 @@ std::string sentence(Obstacle obstacle) {
       return text("its compute mode is exclusive and somebody has it");
     case Obstacle::kNoPartition:
       return text("MIG is on, but it has no partition");
+    case Obstacle::kLeased:
+      return text("a job has it");
     case Obstacle::kNone:
       return {};
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/ledger.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
 #include "policy/visible.hpp"
@@ -23,14 +24,16 @@ enum class Obstacle : unsigned char {
   kUnreadable,
   kProhibited,
   kTaken,
-  kNoPartition
+  kNoPartition,
+  kLeased  // to one job, alone
 };
 
 struct Candidate {
   const model::Device* device = nullptr;
   const model::Partition* partition = nullptr;  // nullptr: the whole device
   Obstacle obstacle = Obstacle::kNone;
-  bool busy = false;
+  bool busy = false;                            // somebody computes on it
+  const model::Holding* lease = nullptr;        // the first that a job has on it
   std::optional<std::uint64_t> free_bytes;      // nullopt: the device does not tell
   std::optional<std::uint64_t> capacity_bytes;  // free when nobody uses it; nullopt: not known
 
@@ -42,11 +45,20 @@ struct Candidate {
 /// Every device and partition that Berth can give to a job: managed GPUs and TPUs; in place of a
 /// GPU with MIG on, its partitions (or the GPU itself with kNoPartition, where it has none). In the
 /// order of Device::index, then of the partitions.
-[[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot);
+[[nodiscard]] std::vector<Candidate> candidates_of(const model::Snapshot& snapshot,
+                                                   const model::Ledger& ledger);
+
+/// What a lease names: the partition's or the device's uuid, or its PCI address where it has none.
+[[nodiscard]] std::string unit_id(const model::Device& device, const model::Partition* partition);
 
 /// AMD's and Intel's processor graphics: usable, but not what anyone means by "a GPU" where a card
 /// is.
 [[nodiscard]] bool processor_graphics(const model::Device& device);
+
+/// Of a job that was given this unit, or memory on it.
+[[nodiscard]] const model::Holding* holding_of(const model::DeviceProcess& process,
+                                               const std::string& unit,
+                                               const model::Ledger& ledger);
 
 /// Memory that no process here accounts for, as much as somebody's work would need.
 [[nodiscard]] bool holds_unaccounted(const model::Device& device, const model::Snapshot& snapshot);

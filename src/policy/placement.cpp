@@ -19,6 +19,7 @@ using Candidates = std::vector<Candidate>;
 struct Search {
   const model::Request& request;
   const model::Snapshot& snapshot;
+  const model::Ledger& ledger;
   Candidates all;
   Visible visible;
 };
@@ -69,8 +70,23 @@ std::string memory_to_ask_for(std::uint64_t free) {
                               : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
 }
 
+/// "job 12 (zhao); job 14 (li) 8.0 GiB"
+std::string leases_of(const Candidate& c, const Search& search) {
+  std::string out;
+  const std::string id = unit_id(*c.device, c.partition);
+  for (const model::Holding& one : search.ledger.holdings) {
+    if (one.unit != id) continue;
+    out += out.empty() ? "" : "; ";
+    out += one.user.empty() ? text("job {}", one.job)
+                            : text("job {} ({})", one.job, printable(one.user));
+    if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);
+  }
+  return out;
+}
+
 std::string held(const Candidate& c, const Search& search) {
   const std::string users = users_of(c, search.snapshot);
+  if (c.lease != nullptr) return fmt::format("{}: {}", label(c), leases_of(c, search));
   if (c.obstacle != Obstacle::kNone) return fmt::format("{}: {}", label(c), sentence(c.obstacle));
   if (!users.empty()) return fmt::format("{}: {}", label(c), users);
   return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
@@ -154,7 +170,7 @@ Error never(const Search& search, std::string message, const Candidates& visible
 /// A silent device may answer again, and a taken one be given back; the others need a person.
 bool may_come_free(const Candidate& c) {
   return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
-         c.obstacle == Obstacle::kTaken;
+         c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
 /// Too many of the devices are lost, forbidden or the like.
@@ -256,12 +272,17 @@ Result<Candidates> by_memory(const Search& search, const Candidates& visible, in
 }
 
 /// Nothing was asked for: one device, shared rather than none; no device at all is no error.
-Candidates whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
+Result<Candidates> whatever_there_is(const Search& search, std::vector<std::string>& reasons) {
   const auto visible = visible_of(search);
   const auto usable = usable_of(visible);
   auto idle = choose(idle_of(usable), 1, {});
   if (!idle.empty()) return idle;
-  if (!usable.empty()) return {freest(usable)};
+  // Shared with strangers, of whom nobody promised anything; never with a job.
+  const auto unleased = only(usable, [](const Candidate& c) { return c.lease == nullptr; });
+  if (!unleased.empty()) return Candidates{freest(unleased)};
+  if (std::any_of(visible.begin(), visible.end(),
+                  [](const Candidate& c) { return c.lease != nullptr; }))
+    return none_free(search, visible, 1);
   if (search.all.empty()) {
     reasons.push_back(text("on the CPU: there is no GPU here"));
     if (search.snapshot.driver.state == "error" || search.snapshot.driver.state == "no answer")
@@ -276,7 +297,7 @@ Candidates whatever_there_is(const Search& search, std::vector<std::string>& rea
     reasons.push_back(text("on the CPU: no GPU can be used"));
     for (const Candidate& c : visible) reasons.push_back(held(c, search));
   }
-  return {};
+  return Candidates{};
 }
 
 Error not_for_jobs(const model::Device& device) {
@@ -310,6 +331,8 @@ Result<Candidate> named(const Search& search, const Unit& unit) {
   const auto usable = usable_of(visible);
   // Silence may pass, and the user knows the machine: what is named and may work is tried.
   const Obstacle obstacle = visible.front().obstacle;
+  if (usable.empty() && obstacle == Obstacle::kLeased)
+    return Error{ErrorCode::kRefused, "E0412", held(visible.front(), search), "berth jobs"};
   if (usable.empty() && obstacle != Obstacle::kNoAnswer && obstacle != Obstacle::kUnreadable)
     return Error{ErrorCode::kRefused, "E0419",
                  text("{} cannot be used: {}", label(visible.front()), sentence(obstacle)),
@@ -347,8 +370,12 @@ Result<Candidates> by_name(const Search& search, const std::vector<Unit>& units)
                  text("leave {} out, or name more", "--gpus")};
   if (static_cast<std::size_t>(count) < units.size())
     return need ? by_memory(search, *chosen, count, *need) : for_itself(search, *chosen, count);
-  for (const Candidate& c : *chosen)
+  for (const Candidate& c : *chosen) {
     if (need && c.free_bytes.value_or(0) < *need) return no_memory(search, {c}, 1, *need);
+    // Whole: who has memory of it keeps it.
+    if (!need && c.lease != nullptr)
+      return Error{ErrorCode::kRefused, "E0412", held(c, search), "berth jobs"};
+  }
   return chosen;
 }
 
@@ -395,8 +422,9 @@ std::string why(const Candidate& c, const Search& search) {
 
 }  // namespace
 
-Result<model::Placement> place(const model::Request& request, const model::Snapshot& snapshot) {
-  Search search{request, snapshot, candidates_of(snapshot),
+Result<model::Placement> place(const model::Request& request, const model::Snapshot& snapshot,
+                               const model::Ledger& ledger) {
+  Search search{request, snapshot, ledger, candidates_of(snapshot, ledger),
                 inherited_visibility(request, snapshot)};
   leave_out_processor_graphics(search);
   model::Placement placement;
@@ -413,7 +441,7 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   if (std::any_of(chosen->begin(), chosen->end(), other_model))
     placement.reasons.push_back(text("these GPUs differ: the slowest sets the pace"));
   for (const std::string& note : search.visible.notes) placement.reasons.push_back(note);
-  const auto processors = set_processors(placement, request, snapshot);
+  const auto processors = set_processors(placement, request, snapshot, ledger);
   if (!processors) return processors.error();
   return placement;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "model/ledger.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
 
@@ -15,11 +16,15 @@ namespace berth::policy {
 /// exactly those, in use or not. Fails with kNoDevice (E0411: none here, or fewer than asked for),
 /// kRefused (E0412: none free enough; says who holds them; E0416: the environment hides too many;
 /// E0417: fewer cores; E0419: the named one cannot be used), kInvalidArgument (E0413, E0414, E0415:
-/// as model::select_devices; E0418: not a device that can be given to a job).
+/// as model::select_devices; E0418: not a device that can be given to a job). What the ledger has
+/// given away is never given again, named or not.
 [[nodiscard]] Result<model::Placement> place(const model::Request& request,
-                                             const model::Snapshot& snapshot);
+                                             const model::Snapshot& snapshot,
+                                             const model::Ledger& ledger = {});
 /// A device is busy when a compute process uses it, when graphics or memory nobody accounts for
 /// take max(1 GiB, 10 % of its memory). Less than that, as a desktop needs, does not make it busy.
-[[nodiscard]] bool busy(const model::Device& device, const model::Snapshot& snapshot);
+/// What jobs of the ledger do there is not counted.
+[[nodiscard]] bool busy(const model::Device& device, const model::Snapshot& snapshot,
+                        const model::Ledger& ledger = {});
 
 }  // namespace berth::policy

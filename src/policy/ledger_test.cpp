@@ -1,0 +1,174 @@
+// place() beside jobs that hold leases.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "model/cpu_list.hpp"
+#include "policy/candidates.hpp"
+#include "policy/machines_for_tests.hpp"
+#include "policy/placement.hpp"
+
+using berth::model::Holding;
+using berth::model::Ledger;
+using berth::model::Placement;
+using berth::model::Request;
+using berth::policy::place;
+using namespace berth::policy::machines;
+
+namespace {
+
+std::string unit(const Snapshot& machine, int device) {
+  return berth::policy::unit_id(machine.devices[static_cast<std::size_t>(device)], nullptr);
+}
+
+Ledger with(std::vector<Holding> holdings, std::vector<int> cpus = {}) {
+  Ledger ledger;
+  ledger.kept = true;
+  ledger.holdings = std::move(holdings);
+  ledger.cpus = std::move(cpus);
+  return ledger;
+}
+
+Snapshot two_gpus() {
+  return machine({gpu(Vendor::kNvidia, "A", 24), gpu(Vendor::kNvidia, "A", 24)});
+}
+
+Request gpus(int count) {
+  Request request;
+  request.gpus = count;
+  return request;
+}
+
+Request memory(std::uint64_t gib) {
+  Request request;
+  request.memory_bytes = gib * kGiB;
+  return request;
+}
+
+/// As the broker notes it.
+void note(Ledger& ledger, std::uint64_t job, const Snapshot& machine, const Request& request,
+          const Placement& placement) {
+  for (const int device : placement.devices)
+    ledger.holdings.push_back({job, "", unit(machine, device), request.memory_bytes.value_or(0)});
+  if (request.cpus)
+    for (const int cpu : berth::model::parse_cpu_list(placement.cpus).value_or(std::vector<int>()))
+      ledger.cpus.push_back(cpu);
+  std::sort(ledger.cpus.begin(), ledger.cpus.end());
+}
+
+}  // namespace
+
+TEST_CASE("what a job has alone nobody else gets, named or not") {
+  const Snapshot s = two_gpus();
+  const Ledger one = with({{7, "zhao", unit(s, 0), 0}});
+  CHECK(place(gpus(1), s, one)->devices == std::vector{1});
+  CHECK(place(Request{}, s, one)->devices == std::vector{1});
+  CHECK(place(memory(1), s, one)->devices == std::vector{1});
+  const auto both = place(gpus(2), s, one);
+  REQUIRE_FALSE(both);
+  CHECK(both.error().id == "E0412");
+  CHECK(both.error().message.find("job 7 (zhao)") != std::string::npos);
+  Request named;
+  named.devices = {"0"};
+  CHECK(place(named, s, one).error().id == "E0412");
+}
+
+TEST_CASE("who asks for nothing in particular waits where jobs have every GPU") {
+  const Snapshot s = two_gpus();
+  const Ledger all = with({{1, "", unit(s, 0), 0}, {2, "", unit(s, 1), kGiB}});
+  const auto refused = place(Request{}, s, all);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().id == "E0412");
+  // Strangers promise nothing, so beside them it may run as it did before there were leases.
+  Snapshot strange = s;
+  use(strange, 1, 20, true);
+  CHECK(place(Request{}, strange, with({{1, "", unit(s, 0), 0}}))->devices == std::vector{1});
+}
+
+TEST_CASE("memory that was promised is gone, used or not, and counts once") {
+  Snapshot s = two_gpus();
+  Ledger ledger = with({{1, "", unit(s, 0), 16 * kGiB}, {2, "", unit(s, 1), 0}});
+  CHECK(place(memory(8), s, ledger)->devices == std::vector{0});
+  CHECK_FALSE(place(memory(9), s, ledger));
+  use(s, 0, 10, true);
+  s.processes.back().pid = 41;
+  s.devices[0].readings.memory_used_bytes = 10 * kGiB;
+  ledger.processes = {{41, 1}};
+  CHECK(place(memory(8), s, ledger)->devices == std::vector{0});
+  CHECK_FALSE(place(memory(9), s, ledger));
+  // It takes more than it was promised.
+  s.devices[0].readings.memory_used_bytes = s.processes.back().memory_bytes = 20 * kGiB;
+  CHECK(place(memory(4), s, ledger)->devices == std::vector{0});
+  CHECK_FALSE(place(memory(5), s, ledger));
+}
+
+TEST_CASE("a job's process is a stranger on a device that the job was not given") {
+  Snapshot s = two_gpus();
+  use(s, 1, 4, true);
+  s.processes.back().pid = 41;
+  Ledger ledger = with({{1, "", unit(s, 0), 0}});
+  ledger.processes = {{41, 1}};
+  CHECK_FALSE(place(gpus(1), s, ledger));
+  ledger.holdings.clear();
+  CHECK(place(gpus(1), s, ledger)->devices == std::vector{0});
+}
+
+TEST_CASE("cores that a job has are nobody else's") {
+  Snapshot s = two_gpus();
+  Request on_cpu = gpus(0);
+  on_cpu.cpus = 3;
+  const auto first = place(on_cpu, s, with({}));
+  REQUIRE(first);
+  CHECK(first->cpus == "0-2");
+  const auto second = place(on_cpu, s, with({}, {0, 1, 2}));
+  REQUIRE(second);
+  CHECK(second->cpus == "3-5");
+  CHECK(place(on_cpu, s, with({}, {0, 1, 2, 3, 4, 5})).error().id == "E0412");
+  // Without --cpus a job has no core of its own, and leaves alone those that others have.
+  const auto rest = place(gpus(0), s, with({}, {0, 1, 2}));
+  CHECK(rest->cpus == "3-7");
+  CHECK(rest->threads == 5);
+  CHECK(place(gpus(1), s, with({}, {0, 1}))->cpus == "2-7");
+  // Without a broker nothing keeps two jobs apart, so nothing is pinned.
+  CHECK(place(on_cpu, s)->cpus.empty());
+}
+
+TEST_CASE("random leases never give one device twice, nor more memory or cores than there are") {
+  std::mt19937 random(20);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Device> devices;
+    const int count = 1 + static_cast<int>(random() % 5);
+    for (int i = 0; i < count; ++i)
+      devices.push_back(gpu(Vendor::kNvidia, "A", 8 + random() % 3 * 8));
+    const Snapshot s = machine(devices, 2);
+    Ledger ledger = with({});
+    for (std::uint64_t job = 1; job <= 40; ++job) {
+      Request request = random() % 3 == 0   ? gpus(static_cast<int>(random() % 3))
+                        : random() % 3 == 0 ? Request{}
+                                            : memory(1 + random() % 8);
+      if (random() % 4 == 0) request.cpus = 1 + static_cast<int>(random() % 4);
+      const auto placement = place(request, s, ledger);
+      if (placement) note(ledger, job, s, request, *placement);
+      if (random() % 3 != 0 || ledger.holdings.empty()) continue;
+      const std::uint64_t gone = ledger.holdings[random() % ledger.holdings.size()].job;
+      std::erase_if(ledger.holdings, [&](const Holding& one) { return one.job == gone; });
+    }
+    std::map<std::string, std::uint64_t> promised;
+    std::map<std::string, int> alone, shared;
+    for (const Holding& one : ledger.holdings) {
+      promised[one.unit] += one.memory_bytes;
+      ++(one.memory_bytes == 0 ? alone : shared)[one.unit];
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::string id = unit(s, i);
+      CHECK(alone[id] <= 1);
+      CHECK((alone[id] == 0 || shared[id] == 0));
+      CHECK(promised[id] <= *s.devices[static_cast<std::size_t>(i)].readings.memory_total_bytes);
+    }
+    CHECK(std::set<int>(ledger.cpus.begin(), ledger.cpus.end()).size() == ledger.cpus.size());
+    CHECK(ledger.cpus.size() <= 16);
+  }
+}
