@@ -116,6 +116,7 @@ void add_partitions(std::vector<Candidate>& all, const Device& device,
 /// takes it from what is free.
 void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
                  const model::Ledger& ledger) {
+  candidate.strangers = candidate.busy;
   const std::string id = unit_id(*candidate.device, candidate.partition);
   for (const model::Holding& one : ledger.holdings) {
     if (one.unit != id) continue;

@@ -32,9 +32,11 @@ struct Candidate {
   const model::Device* device = nullptr;
   const model::Partition* partition = nullptr;  // nullptr: the whole device
   Obstacle obstacle = Obstacle::kNone;
-  bool busy = false;                            // somebody computes on it
-  const model::Holding* lease = nullptr;        // the first that a job has on it
-  std::optional<std::uint64_t> free_bytes;      // nullopt: the device does not tell
+  bool busy = false;                      // somebody computes on it, or has a lease
+  bool strangers = false;                 // somebody without a lease computes on it
+  const model::Holding* lease = nullptr;  // the first that a job has on it
+  std::optional<std::uint64_t>
+      free_bytes;  // beside what jobs were promised; nullopt: the device does not tell
   std::optional<std::uint64_t> capacity_bytes;  // free when nobody uses it; nullopt: not known
 
   [[nodiscard]] Unit unit() const {

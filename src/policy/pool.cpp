@@ -14,7 +14,8 @@ std::uint64_t left(const Slot& slot) {
 
 bool free_for(const Slot& slot, const Demand& demand) {
   if (!slot.usable || slot.alone) return false;
-  if (demand.memory_bytes == 0) return slot.leases == 0 && !slot.in_use;
+  if (demand.memory_bytes == 0)
+    return slot.leases == 0 && (!slot.in_use || demand.beside_strangers);
   return left(slot) >= demand.memory_bytes;
 }
 

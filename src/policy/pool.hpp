@@ -15,6 +15,7 @@ struct Demand {
   std::uint64_t memory_bytes = 0;  // on each of them, beside other leases; 0: the whole device
   int cpus = 0;
   std::vector<int> allowed = {};  // positions in Pool::devices, ascending; empty: any
+  bool beside_strangers = false;  // a device that somebody without a lease uses will do
 
   auto operator<=>(const Demand&) const = default;  // NOLINT(modernize-use-nullptr)
 };

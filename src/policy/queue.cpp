@@ -75,7 +75,7 @@ Queue::Queue(Pool machine, QueueRules rules)
     : rules_(rules), shares_(rules.half_life), machine_(std::move(machine)), pool_(machine_) {}
 
 void Queue::set_machine(const Pool& machine) {
-  BERTH_CHECK(machine.devices.size() == machine_.devices.size());
+  BERTH_CHECK(machine.devices.size() >= machine_.devices.size());
   pool_ = machine_ = machine;
   for (const auto& [id, job] : running_) take(pool_, job.demand, job.devices);
 }

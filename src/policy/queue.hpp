@@ -75,7 +75,8 @@ class Queue {
  public:
   explicit Queue(Pool machine, QueueRules rules = {});
 
-  /// The machine without our leases: what others use, what is drained or broken.
+  /// The machine without our leases: what others use, what is drained or broken. Devices that are
+  /// new stand last; none is ever taken out.
   void set_machine(const Pool& machine);
   void set_user(int number, const UserRules& rules);
 

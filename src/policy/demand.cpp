@@ -1,0 +1,135 @@
+#include "policy/demand.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "policy/candidates.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::policy {
+namespace {
+
+std::string id_of(const Candidate& candidate) {
+  return unit_id(*candidate.device, candidate.partition);
+}
+
+int position(const std::vector<std::string>& units, const std::string& id) {
+  const auto found = std::find(units.begin(), units.end(), id);
+  return found == units.end() ? -1 : static_cast<int>(found - units.begin());
+}
+
+/// What strangers use: all that is used but what jobs use of what they were given.
+std::uint64_t taken_by_strangers(const Candidate& candidate, const model::Snapshot& snapshot,
+                                 const model::Ledger& ledger) {
+  if (!candidate.capacity_bytes || !candidate.free_bytes) return 0;
+  const std::uint64_t used =
+      *candidate.capacity_bytes - std::min(*candidate.capacity_bytes, *candidate.free_bytes);
+  std::uint64_t by_jobs = 0;
+  for (const model::DeviceProcess& process : snapshot.processes)
+    if (process.device == candidate.device->index &&
+        holding_of(process, id_of(candidate), ledger) != nullptr)
+      by_jobs += process.memory_bytes.value_or(0);
+  return used - std::min(used, by_jobs);
+}
+
+/// The same machine with nobody on it: what cannot be had there never can.
+model::Snapshot emptied(model::Snapshot snapshot) {
+  snapshot.processes.clear();
+  snapshot.unattributed.clear();
+  for (model::Device& device : snapshot.devices) {
+    if (device.readings.memory_used_bytes) device.readings.memory_used_bytes = 0;
+    for (model::Partition& part : device.partitions)
+      if (part.memory_used_bytes) part.memory_used_bytes = 0;
+    // A silent device may answer again.
+    if (device.health == model::Health::kNoAnswer) device.health = model::Health::kOk;
+  }
+  return snapshot;
+}
+
+bool may_be_had(const Candidate& candidate, const model::Request& request, const Visible& visible,
+                const std::vector<Unit>& named) {
+  const Unit unit = candidate.unit();
+  if (!visible.allows(unit.device, unit.partition_uuid)) return false;
+  if (request.devices.empty()) return true;
+  return std::any_of(named.begin(), named.end(), [&](const Unit& one) {
+    return one.device == unit.device &&
+           (one.partition_uuid.empty() || one.partition_uuid == unit.partition_uuid);
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> units_of(const model::Snapshot& snapshot, std::vector<std::string> known) {
+  for (const Candidate& candidate : candidates_of(snapshot, {}))
+    if (std::string id = id_of(candidate); !id.empty() && position(known, id) < 0)
+      known.push_back(std::move(id));
+  return known;
+}
+
+Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
+             const std::vector<std::string>& units, const std::vector<std::string>& drained) {
+  Pool pool;
+  pool.cpus = std::max(1, snapshot.host.cpu.cores_usable);
+  pool.devices.resize(units.size());
+  for (Slot& slot : pool.devices) slot.usable = false;
+  // What jobs were promised the queue knows itself: free is here what nobody uses.
+  const auto with_jobs = candidates_of(snapshot, ledger);
+  const auto used = candidates_of(snapshot, {});
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const int at = position(units, id_of(used[i]));
+    if (at < 0) continue;
+    Slot& slot = pool.devices[static_cast<std::size_t>(at)];
+    const Obstacle obstacle = with_jobs[i].obstacle;
+    slot.usable = (obstacle == Obstacle::kNone || obstacle == Obstacle::kLeased) &&
+                  position(drained, units[static_cast<std::size_t>(at)]) < 0;
+    slot.in_use = with_jobs[i].strangers;
+    slot.memory_bytes = used[i].capacity_bytes.value_or(0);
+    slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);
+  }
+  return pool;
+}
+
+Result<Demand> demand_of(const model::Request& request, const model::Snapshot& snapshot,
+                         const std::vector<std::string>& units) {
+  const model::Snapshot empty = emptied(snapshot);
+  const auto placement = place(request, empty);
+  if (!placement) return placement.error();
+  Demand demand;
+  demand.devices = static_cast<int>(placement->devices.size());
+  demand.cpus = request.cpus.value_or(0);
+  demand.memory_bytes = request.memory_bytes.value_or(0);
+  demand.beside_strangers = (!request.gpus && !request.memory_bytes) || !request.devices.empty();
+  if (demand.devices == 0) {
+    demand.memory_bytes = 0;
+    demand.beside_strangers = false;
+    return demand;
+  }
+  std::vector<Unit> named;
+  if (!request.devices.empty())
+    if (auto selected = model::select_devices(snapshot.devices, request.devices))
+      named = *std::move(selected);
+  const Visible visible = inherited_visibility(request, snapshot);
+  const auto all = candidates_of(empty, {});
+  const bool with_cards = std::any_of(all.begin(), all.end(), [](const Candidate& one) {
+    return !processor_graphics(*one.device);
+  });
+  std::map<model::Vendor, std::vector<int>> by_vendor;
+  for (const Candidate& candidate : all) {
+    const bool is_part = candidate.partition != nullptr && demand.devices > 1;
+    const bool is_small =
+        with_cards && request.devices.empty() && processor_graphics(*candidate.device);
+    const int at = position(units, id_of(candidate));
+    if (at < 0 || is_part || is_small || !may_be_had(candidate, request, visible, named)) continue;
+    // One device may be of any vendor; several go together.
+    const auto vendor = demand.devices > 1 ? candidate.device->vendor : model::Vendor::kOther;
+    by_vendor[vendor].push_back(at);
+  }
+  for (auto& [vendor, positions] : by_vendor)
+    if (positions.size() > demand.allowed.size()) demand.allowed = positions;
+  std::sort(demand.allowed.begin(), demand.allowed.end());
+  if (demand.allowed.size() == units.size()) demand.allowed.clear();
+  return demand;
+}
+
+}  // namespace berth::policy
