@@ -77,6 +77,11 @@ std::string leases_of(const Candidate& c, const Search& search) {
   for (const model::Holding& one : search.ledger.holdings) {
     if (one.unit != id) continue;
     out += out.empty() ? "" : "; ";
+    // Job 0: nobody's.
+    if (one.job == 0) {
+      out += text("drained: it gets no new jobs");
+      continue;
+    }
     out += one.user.empty() ? text("job {}", one.job)
                             : text("job {} ({})", one.job, printable(one.user));
     if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);

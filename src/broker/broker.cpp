@@ -1,0 +1,324 @@
+#include "broker/broker.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "model/cpu_list.hpp"
+#include "policy/candidates.hpp"
+#include "policy/demand.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::broker {
+namespace {
+
+Error no_such_job(JobId id) {
+  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
+}
+
+int user_of(const Job& job) {
+  return static_cast<int>(job.uid);
+}
+
+/// The unit of a placement's device, or of its partition.
+std::string unit_of(const model::Snapshot& snapshot, int index, const std::string& partition) {
+  if (!partition.empty()) return partition;
+  for (const model::Device& device : snapshot.devices)
+    if (device.index == index) return policy::unit_id(device, nullptr);
+  return "";
+}
+
+}  // namespace
+
+Broker::Broker(policy::QueueRules rules) : queue_(policy::Pool{}, rules) {
+  ledger_.kept = true;
+}
+
+// The machine.
+
+void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> processes) {
+  snapshot_ = std::move(snapshot);
+  ledger_.processes = std::move(processes);
+  std::sort(ledger_.processes.begin(), ledger_.processes.end(),
+            [](const model::JobProcess& a, const model::JobProcess& b) { return a.pid < b.pid; });
+  units_ = policy::units_of(snapshot_, std::move(units_));
+  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
+  // What could not be placed may be now.
+  for (const JobId id : std::exchange(passed_over_, {})) {
+    const Job& job = jobs_.at(id);
+    if (job.state == JobState::kWaiting) stand_in_line(job);
+  }
+}
+
+void Broker::set_user(std::uint32_t uid, const policy::UserRules& rules) {
+  queue_.set_user(static_cast<int>(uid), rules);
+}
+
+Status Broker::drain(const std::string& unit, bool drained) {
+  if (std::find(units_.begin(), units_.end(), unit) == units_.end())
+    return Error{ErrorCode::kNotFound, "E0413", text("there is no device {}", unit), "berth ls"};
+  std::erase(drained_, unit);
+  // Job 0 is nobody's: place() gives the unit to no one else.
+  std::erase_if(ledger_.holdings,
+                [&](const model::Holding& one) { return one.job == 0 && one.unit == unit; });
+  if (drained) {
+    drained_.push_back(unit);
+    ledger_.holdings.push_back({0, "", unit, 0});
+  }
+  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
+  return Done{};
+}
+
+// In and out of the line.
+
+bool Broker::waits_for_another(const Job& job) const {
+  return std::any_of(job.after.begin(), job.after.end(), [&](JobId other) {
+    const Job* found = this->job(other);
+    return found != nullptr && !model::has_ended(found->state);
+  });
+}
+
+void Broker::stand_in_line(const Job& job) {
+  const Pending& pending = pending_.at(job.id);
+  queue_.add({job.id, user_of(job), pending.demand, job.time_limit, job.tier, job.priority,
+              pending.queued});
+}
+
+Result<JobId> Broker::submit(Job job, Now now) {
+  for (const JobId other : job.after) {
+    const Job* found = this->job(other);
+    if (found == nullptr || found->uid != job.uid) return no_such_job(other);
+    if (model::has_ended(found->state) && found->state != JobState::kDone)
+      return Error{ErrorCode::kInvalidArgument, "E0903",
+                   text("job {} did not end well, so nothing can come after it", other),
+                   "berth jobs"};
+  }
+  auto demand = policy::demand_of(job.request, snapshot_, units_);
+  if (!demand) return std::move(demand).error();
+  job.id = next_++;
+  job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
+  job.submitted_unix_milliseconds = now.unix_milliseconds;
+  pending_[job.id] = {*demand, now.steady};
+  for (const JobId other : job.after)
+    if (!model::has_ended(jobs_.at(other).state)) followers_[other].insert(job.id);
+  if (job.state == JobState::kWaiting && !waits_for_another(job)) stand_in_line(job);
+  changed_.insert(job.id);
+  const JobId id = job.id;
+  jobs_.emplace(id, std::move(job));
+  return id;
+}
+
+void Broker::restore(const Job& job, Now now) {
+  next_ = std::max(next_, job.id + 1);
+  Job& kept = jobs_.insert_or_assign(job.id, job).first->second;
+  if (model::has_ended(kept.state)) return;
+  auto demand = policy::demand_of(kept.request, snapshot_, units_);
+  for (const JobId other : kept.after)
+    if (const Job* one = this->job(other); one != nullptr && !model::has_ended(one->state))
+      followers_[other].insert(kept.id);
+  const auto steady = [&](std::int64_t then) {
+    return now.steady -
+           std::chrono::milliseconds(std::max<std::int64_t>(0, now.unix_milliseconds - then));
+  };
+  if (kept.state == JobState::kRunning) {
+    for (const model::Grant& grant : kept.grants)
+      if (std::find(units_.begin(), units_.end(), grant.unit) == units_.end())
+        units_.push_back(grant.unit);
+    queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
+    policy::Demand has;
+    has.devices = static_cast<int>(kept.grants.size());
+    has.memory_bytes = kept.grants.empty() ? 0 : kept.grants.front().memory_bytes;
+    has.cpus = static_cast<int>(kept.cpus.size());
+    queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), kept.time_limit,
+                  steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds))});
+    take_lease(kept);
+    return;
+  }
+  if (!demand) {
+    // The machine has changed: what it never can give is not waited for.
+    kept.state = JobState::kFailed;
+    kept.why = demand.error().message;
+    kept.ended_unix_milliseconds = now.unix_milliseconds;
+    changed_.insert(kept.id);
+    return;
+  }
+  pending_[kept.id] = {*demand, steady(kept.submitted_unix_milliseconds)};
+  if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
+}
+
+Result<Job*> Broker::changeable(JobId id, Caller caller) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return no_such_job(id);
+  Job& job = found->second;
+  if (job.uid != caller.uid && !caller.admin)
+    return Error{ErrorCode::kPermissionDenied, "E0902", text("job {} is another user's", id),
+                 "berth jobs --mine"};
+  if (job.state != JobState::kWaiting && job.state != JobState::kHeld)
+    return Error{
+        ErrorCode::kInvalidArgument, "E0903",
+        job.state == JobState::kRunning ? text("job {} runs", id) : text("job {} has ended", id),
+        "berth jobs"};
+  return &job;
+}
+
+Status Broker::cancel(JobId id, Caller caller, Now now) {
+  const auto found = changeable(id, caller);
+  if (!found) return found.error();
+  Job& job = **found;
+  queue_.remove(id, now.steady);
+  passed_over_.erase(id);
+  pending_.erase(id);
+  job.state = JobState::kCancelled;
+  job.ended_unix_milliseconds = now.unix_milliseconds;
+  changed_.insert(id);
+  follow(job, now);
+  return Done{};
+}
+
+Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
+  const auto found = changeable(id, caller);
+  if (!found) return found.error();
+  Job& job = **found;
+  if ((job.state == JobState::kHeld) == held) return Done{};
+  job.state = held ? JobState::kHeld : JobState::kWaiting;
+  changed_.insert(id);
+  if (held) {
+    queue_.remove(id, now.steady);
+    passed_over_.erase(id);
+  } else {
+    pending_.at(id).queued = now.steady;
+    if (!waits_for_another(job)) stand_in_line(job);
+  }
+  return Done{};
+}
+
+/// Those that waited for it come into line, or go with it.
+void Broker::follow(const Job& ended, Now now) {
+  const auto found = followers_.find(ended.id);
+  if (found == followers_.end()) return;
+  const std::set<JobId> waiting = std::move(found->second);
+  followers_.erase(found);
+  for (const JobId id : waiting) {
+    Job& job = jobs_.at(id);
+    if (job.state != JobState::kWaiting && job.state != JobState::kHeld) continue;
+    if (ended.state != JobState::kDone) {
+      job.why = text("job {}, which it was to come after, did not end well", ended.id);
+      static_cast<void>(cancel(id, {job.uid, true}, now));
+    } else if (job.state == JobState::kWaiting && !waits_for_another(job)) {
+      stand_in_line(job);
+    }
+  }
+}
+
+// Leases.
+
+std::vector<int> Broker::positions_of(const Job& job) const {
+  std::vector<int> positions;
+  for (const model::Grant& grant : job.grants) {
+    const auto at = std::find(units_.begin(), units_.end(), grant.unit);
+    if (at != units_.end()) positions.push_back(static_cast<int>(at - units_.begin()));
+  }
+  std::sort(positions.begin(), positions.end());
+  return positions;
+}
+
+void Broker::take_lease(const Job& job) {
+  for (const model::Grant& grant : job.grants)
+    ledger_.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes});
+  ledger_.cpus.insert(ledger_.cpus.end(), job.cpus.begin(), job.cpus.end());
+  std::sort(ledger_.cpus.begin(), ledger_.cpus.end());
+}
+
+void Broker::give_lease_back(const Job& job) {
+  std::erase_if(ledger_.holdings, [&](const model::Holding& one) { return one.job == job.id; });
+  std::erase_if(ledger_.cpus,
+                [&](int cpu) { return std::binary_search(job.cpus.begin(), job.cpus.end(), cpu); });
+  // Dead, or soon: what the last look saw of them must not keep the device from the next job.
+  std::erase_if(snapshot_.processes, [&](const model::DeviceProcess& process) {
+    return process.pid && std::any_of(ledger_.processes.begin(), ledger_.processes.end(),
+                                      [&](const model::JobProcess& one) {
+                                        return one.pid == *process.pid && one.job == job.id;
+                                      });
+  });
+}
+
+bool Broker::start(const policy::Start& start, Now now) {
+  Job& job = jobs_.at(start.job);
+  auto placement = policy::place(job.request, snapshot_, ledger_);
+  if (!placement) return false;
+  job.grants.clear();
+  for (std::size_t i = 0; i < placement->devices.size(); ++i)
+    job.grants.push_back({unit_of(snapshot_, placement->devices[i], placement->partitions[i]),
+                          job.request.memory_bytes.value_or(0)});
+  job.affinity = placement->cpus;
+  job.cpus.clear();
+  if (job.request.cpus)
+    job.cpus = model::parse_cpu_list(placement->cpus).value_or(std::vector<int>());
+  job.state = JobState::kRunning;
+  job.started_unix_milliseconds = now.unix_milliseconds;
+  take_lease(job);
+  queue_.started(job.id, positions_of(job), now.steady);
+  pending_.erase(job.id);
+  changed_.insert(job.id);
+  return true;
+}
+
+std::vector<JobId> Broker::start_what_fits(Now now) {
+  std::vector<JobId> started;
+  while (const auto next = queue_.next(now.steady)) {
+    if (start(*next, now)) {
+      started.push_back(next->job);
+    } else {
+      // place() knows more than numbers say; it is asked again when the machine looks different.
+      queue_.remove(next->job, now.steady);
+      passed_over_.insert(next->job);
+    }
+  }
+  return started;
+}
+
+void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.owners == owners) return;
+  found->second.owners = std::move(owners);
+  changed_.insert(id);
+}
+
+void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
+                 Now now) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.state != JobState::kRunning) return;
+  Job& job = found->second;
+  queue_.ended(id, now.steady);
+  give_lease_back(job);
+  job.state = state;
+  job.outcome = outcome;
+  job.why = std::move(why);
+  job.ended_unix_milliseconds = now.unix_milliseconds;
+  job.owners.clear();
+  changed_.insert(id);
+  follow(job, now);
+}
+
+std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
+  std::vector<JobId> gone;
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const Job& job = at->second;
+    const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
+                        job.ended_unix_milliseconds.value_or(0) < unix_milliseconds;
+    if (is_old) gone.push_back(job.id);
+    at = is_old ? jobs_.erase(at) : std::next(at);
+  }
+  for (const JobId id : gone) changed_.erase(id);
+  return gone;
+}
+
+const Job* Broker::job(JobId id) const {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+std::set<JobId> Broker::changed() {
+  return std::exchange(changed_, {});
+}
+
+}  // namespace berth::broker

@@ -1,0 +1,104 @@
+// Broker: the one owner of what changes: who waits, who has what. No I/O and no clock in here:
+// time, the machine and the deaths of processes are told to it, and what it did is read from it. So
+// a test can live through a year of it in a second, and a kill can come between any two calls:
+// whoever writes changed() to the journal before answering loses nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/job.hpp"
+#include "model/ledger.hpp"
+#include "model/snapshot.hpp"
+#include "policy/queue.hpp"
+
+namespace berth::broker {
+
+using model::Job;
+using model::JobId;
+using model::JobState;
+
+/// Of the caller's clocks: steady for reckoning, the wall's for people.
+struct Now {
+  policy::Instant steady{0};
+  std::int64_t unix_milliseconds = 0;
+};
+
+/// Who asks. From the kernel, never from what a client says.
+struct Caller {
+  std::uint32_t uid = 0;
+  bool admin = false;
+};
+
+class Broker {
+ public:
+  explicit Broker(policy::QueueRules rules = {});
+
+  /// What the machine looks like now; `processes` says which of its processes belong to which job.
+  void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
+  void set_user(std::uint32_t uid, const policy::UserRules& rules);
+  /// Units that get no new jobs. Fails with kNotFound (E0413).
+  [[nodiscard]] Status drain(const std::string& unit, bool drained);
+
+  /// As it stood in the journal; by ascending id, after the first see() and before all else.
+  void restore(const Job& job, Now now);
+  /// Takes what was asked for and by whom; gives id, state and time. Fails as policy::demand_of,
+  /// and with kNotFound (E0901: `after` names a job that is not there).
+  [[nodiscard]] Result<JobId> submit(Job job, Now now);
+  /// Starts what fits, in the order of the queue; ids of what started.
+  [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
+  /// The processes whose lives are the job's; replaces those of before.
+  void set_owners(JobId id, std::vector<model::ProcessId> owners);
+  /// A running job is over. Nothing happens to one that is not running.
+  void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
+           Now now);
+  /// Of a job that waits: it is over. Fails with kNotFound (E0901), kPermissionDenied (E0902:
+  /// another user's), kInvalidArgument (E0903: it runs, or has ended).
+  [[nodiscard]] Status cancel(JobId id, Caller caller, Now now);
+  /// Holds a waiting job back, or lets it stand in line again (behind those who waited). Fails as
+  /// cancel().
+  [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
+  /// Forgets jobs that ended before; their ids.
+  std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds);
+
+  [[nodiscard]] const Job* job(JobId id) const;
+  [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
+  [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
+  [[nodiscard]] const model::Snapshot& snapshot() const { return snapshot_; }
+  [[nodiscard]] const policy::Queue& queue() const { return queue_; }
+  [[nodiscard]] const std::vector<std::string>& units() const { return units_; }
+  [[nodiscard]] const std::vector<std::string>& drained() const { return drained_; }
+  /// Jobs that changed since this was asked last: to be written down before anyone is told.
+  [[nodiscard]] std::set<JobId> changed();
+
+ private:
+  struct Pending {
+    policy::Demand demand;
+    policy::Instant queued{0};
+  };
+  [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
+  [[nodiscard]] bool waits_for_another(const Job& job) const;
+  void stand_in_line(const Job& job);
+  void follow(const Job& ended, Now now);
+  void take_lease(const Job& job);
+  void give_lease_back(const Job& job);
+  [[nodiscard]] bool start(const policy::Start& start, Now now);
+  [[nodiscard]] std::vector<int> positions_of(const Job& job) const;
+
+  model::Snapshot snapshot_;
+  model::Ledger ledger_;
+  std::vector<std::string> units_, drained_;
+  policy::Queue queue_;
+  std::map<JobId, Job> jobs_;
+  std::map<JobId, Pending> pending_;            // those that wait, in line or not
+  std::map<JobId, std::set<JobId>> followers_;  // by the job that they wait for
+  std::set<JobId> changed_, passed_over_;
+  JobId next_ = 1;
+};
+
+}  // namespace berth::broker

@@ -1,0 +1,240 @@
+#include "broker/broker.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+using berth::broker::Broker;
+using berth::broker::Job;
+using berth::broker::JobId;
+using berth::broker::JobState;
+using berth::broker::Now;
+using berth::model::Device;
+using berth::model::Snapshot;
+
+namespace {
+
+constexpr std::uint64_t kGiB = 1ULL << 30;
+
+Snapshot gpus(int count, std::uint64_t gib = 24) {
+  Snapshot machine;
+  machine.host.cpu.affinity = "0-15";
+  machine.host.cpu.cores_total = machine.host.cpu.cores_affinity = 16;
+  machine.host.cpu.cores_usable = 16;
+  for (int i = 0; i < count; ++i) {
+    Device device;
+    device.index = i;
+    device.vendor = berth::model::Vendor::kNvidia;
+    device.name = "A";
+    device.uuid = "GPU-" + std::to_string(i);
+    device.health = berth::model::Health::kOk;
+    device.compute_mode = "default";
+    device.readings.memory_total_bytes = gib * kGiB;
+    device.readings.memory_used_bytes = 0;
+    machine.devices.push_back(device);
+  }
+  return machine;
+}
+
+Now at(int seconds) {
+  return {std::chrono::seconds(seconds), 1'700'000'000'000 + seconds * 1000LL};
+}
+
+Job wants(int devices, std::uint32_t uid = 1) {
+  Job job;
+  job.uid = uid;
+  job.user = "u" + std::to_string(uid);
+  job.request.gpus = devices;
+  return job;
+}
+
+JobId submit(Broker& broker, Job job, int seconds = 0) {
+  const auto id = broker.submit(std::move(job), at(seconds));
+  REQUIRE(id);
+  return *id;
+}
+
+Broker on(const Snapshot& machine) {
+  Broker broker;
+  broker.see(machine, {});
+  return broker;
+}
+
+std::string unit(const Broker& broker, JobId id) {
+  return broker.job(id)->grants.at(0).unit;
+}
+
+}  // namespace
+
+TEST_CASE("three jobs for two devices: the third waits and starts when one ends") {
+  Broker broker = on(gpus(2));
+  const JobId one = submit(broker, wants(1));
+  const JobId two = submit(broker, wants(1, 2));
+  const JobId three = submit(broker, wants(1, 3));
+  CHECK(broker.start_what_fits(at(1)) == std::vector{one, two});
+  CHECK(unit(broker, one) != unit(broker, two));
+  CHECK(broker.job(three)->state == JobState::kWaiting);
+  CHECK(broker.changed() == std::set{one, two, three});
+  CHECK(broker.changed().empty());
+  const std::string freed = unit(broker, two);
+  broker.end(two, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{three});
+  CHECK(unit(broker, three) == freed);
+  CHECK(broker.changed() == std::set{two, three});
+}
+
+TEST_CASE("what the last look saw of a job that ended does not keep its device from the next") {
+  Broker broker = on(gpus(1));
+  const JobId one = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  Snapshot busy = gpus(1);
+  busy.processes.push_back({});
+  busy.processes[0].device = 0;
+  busy.processes[0].pid = 99;
+  busy.processes[0].kind.compute = true;
+  busy.processes[0].memory_bytes = 10 * kGiB;
+  busy.devices[0].readings.memory_used_bytes = 10 * kGiB;
+  broker.see(busy, {{99, one}});
+  const JobId two = submit(broker, wants(1, 2));
+  CHECK(broker.start_what_fits(at(1)).empty());
+  broker.end(one, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{two});
+}
+
+TEST_CASE("strangers keep a device for themselves until they are gone") {
+  Broker broker;
+  Snapshot busy = gpus(1);
+  busy.processes.push_back({});
+  busy.processes[0].device = 0;
+  busy.processes[0].pid = 99;
+  busy.processes[0].kind.compute = true;
+  broker.see(busy, {});
+  const JobId one = submit(broker, wants(1));
+  CHECK(broker.start_what_fits(at(1)).empty());
+  broker.see(gpus(1), {});
+  CHECK(broker.start_what_fits(at(2)) == std::vector{one});
+}
+
+TEST_CASE("a job comes after the one that it was to come after, or goes with it") {
+  Broker broker = on(gpus(4));
+  const JobId first = submit(broker, wants(1));
+  Job next = wants(1);
+  next.after = {first};
+  const JobId second = submit(broker, next);
+  next.after = {second};
+  const JobId third = submit(broker, next);
+  CHECK(broker.start_what_fits(at(1)) == std::vector{first});
+  broker.end(first, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)) == std::vector{second});
+  broker.end(second, JobState::kFailed, {}, "", at(3));
+  CHECK(broker.job(third)->state == JobState::kCancelled);
+  CHECK_FALSE(broker.job(third)->why.empty());
+  next.after = {77};
+  CHECK(broker.submit(next, at(4)).error().id == "E0901");
+  next.after = {second};
+  CHECK(broker.submit(next, at(4)).error().id == "E0903");
+  Job strange = wants(1, 9);
+  strange.after = {first};
+  CHECK(broker.submit(strange, at(4)).error().id == "E0901");
+}
+
+TEST_CASE("only its user or an administrator cancels, holds and releases a job") {
+  Broker broker = on(gpus(1));
+  const JobId one = submit(broker, wants(1));
+  const JobId two = submit(broker, wants(1));
+  REQUIRE(broker.start_what_fits(at(0)).size() == 1);
+  CHECK(broker.cancel(two, {2, false}, at(1)).error().id == "E0902");
+  CHECK(broker.hold(two, true, {1, false}, at(1)));
+  broker.end(one, JobState::kDone, {}, "", at(2));
+  CHECK(broker.start_what_fits(at(2)).empty());
+  CHECK(broker.hold(two, false, {1, false}, at(3)));
+  CHECK(broker.start_what_fits(at(3)) == std::vector{two});
+  CHECK(broker.cancel(two, {1, false}, at(4)).error().id == "E0903");
+  const JobId three = submit(broker, wants(1));
+  CHECK(broker.cancel(three, {0, true}, at(5)));
+  CHECK(broker.cancel(99, {0, true}, at(5)).error().id == "E0901");
+}
+
+TEST_CASE("a drained device gets no new job, and says so") {
+  Broker broker = on(gpus(2));
+  REQUIRE(broker.drain("GPU-0", true));
+  const JobId one = submit(broker, wants(1));
+  const JobId two = submit(broker, wants(1));
+  CHECK(broker.start_what_fits(at(0)) == std::vector{one});
+  CHECK(unit(broker, one) == "GPU-1");
+  REQUIRE(broker.drain("GPU-0", false));
+  CHECK(broker.start_what_fits(at(1)) == std::vector{two});
+  CHECK(broker.drain("GPU-7", true).error().id == "E0413");
+}
+
+TEST_CASE("what was restored is as it was: who runs has what it had, who waited waits") {
+  Broker before = on(gpus(2));
+  const JobId one = submit(before, wants(1));
+  const JobId two = submit(before, wants(2));
+  Job next = wants(1);
+  next.after = {two};
+  const JobId three = submit(before, next);
+  REQUIRE(before.start_what_fits(at(1)).size() == 1);
+  Broker after = on(gpus(2));
+  for (const auto& [id, job] : before.jobs()) after.restore(job, at(10));
+  CHECK(after.start_what_fits(at(10)).empty());
+  CHECK(unit(after, one) == unit(before, one));
+  CHECK(submit(after, wants(1), 11) == three + 1);
+  after.end(one, JobState::kDone, {}, "", at(12));
+  CHECK(after.start_what_fits(at(12)) == std::vector{two});
+  after.end(two, JobState::kDone, {}, "", at(13));
+  CHECK(after.start_what_fits(at(13)).size() == 2);
+}
+
+TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, all given back") {
+  std::mt19937 random(3);
+  Broker broker = on(gpus(8, 32));
+  std::set<JobId> running;
+  for (int i = 0; i < 10'000; ++i) {
+    Job job = wants(static_cast<int>(random() % 4), random() % 16);
+    if (random() % 2 == 0) {
+      job.request.gpus.reset();
+      job.request.memory_bytes = (1 + random() % 32) * kGiB;
+    }
+    if (random() % 3 == 0) job.request.cpus = 1 + static_cast<int>(random() % 4);
+    const JobId id = submit(broker, job, i);
+    if (random() % 20 == 0) static_cast<void>(broker.cancel(id, {job.uid, false}, at(i)));
+    while (!running.empty() && random() % 2 == 0) {
+      const JobId ends = *std::next(running.begin(), static_cast<long>(random() % running.size()));
+      broker.end(ends, JobState::kDone, {}, "", at(i));
+      running.erase(ends);
+    }
+    for (const JobId started : broker.start_what_fits(at(i))) running.insert(started);
+    std::map<std::string, std::uint64_t> promised;
+    std::map<std::string, int> alone, holders;
+    std::set<int> cpus;
+    std::size_t cores = 0;
+    for (const JobId one : running) {
+      for (const auto& grant : broker.job(one)->grants) {
+        promised[grant.unit] += grant.memory_bytes;
+        ++holders[grant.unit];
+        if (grant.memory_bytes == 0) ++alone[grant.unit];
+      }
+      cpus.insert(broker.job(one)->cpus.begin(), broker.job(one)->cpus.end());
+      cores += broker.job(one)->cpus.size();
+    }
+    REQUIRE(cpus.size() == cores);
+    for (const auto& [id_of_unit, count] : holders) {
+      REQUIRE((alone[id_of_unit] == 0 || count == 1));
+      REQUIRE(promised[id_of_unit] <= 32 * kGiB);
+    }
+  }
+  while (broker.queue().waiting_count() + broker.queue().running_count() > 0) {
+    for (const JobId one : running) broker.end(one, JobState::kDone, {}, "", at(20'000));
+    running.clear();
+    for (const JobId started : broker.start_what_fits(at(20'000))) running.insert(started);
+    REQUIRE((!running.empty() || broker.queue().waiting_count() == 0));
+  }
+  CHECK(broker.ledger().holdings.empty());
+  CHECK(broker.ledger().cpus.empty());
+  CHECK(broker.forget_ended_before(at(30'000).unix_milliseconds).size() == 10'000);
+  CHECK(broker.jobs().empty());
+}

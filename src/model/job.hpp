@@ -1,0 +1,70 @@
+// Job: what the broker knows of one, from its submission to long after its end. A lease is what a
+// running job has; a `berth run` in somebody's terminal is a job whose command the broker does not
+// start. Plain values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/run.hpp"
+
+namespace berth::model {
+
+using JobId = std::uint64_t;
+
+/// kLost: it ran, and nobody knows how it ended (the machine was switched off, say).
+enum class JobState : unsigned char {
+  kWaiting,
+  kHeld,
+  kRunning,
+  kDone,
+  kFailed,
+  kCancelled,
+  kLost
+};
+[[nodiscard]] std::string_view name(JobState state);  // "waiting", "held", "running", …
+[[nodiscard]] std::optional<JobState> job_state(std::string_view name);
+[[nodiscard]] constexpr bool has_ended(JobState state) {
+  return state > JobState::kRunning;
+}
+
+/// A process by what is never used twice while the machine runs.
+struct ProcessId {
+  std::int64_t pid = 0;
+  std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
+  bool operator==(const ProcessId&) const = default;
+};
+
+/// A unit (a device, or a partition) that the job has, or memory on it.
+struct Grant {
+  std::string unit;                // policy::unit_id
+  std::uint64_t memory_bytes = 0;  // 0: alone
+  bool operator==(const Grant&) const = default;
+};
+
+struct Job {
+  JobId id = 0;
+  std::uint32_t uid = 0;
+  std::string user, name;
+  Request request;
+  std::vector<std::string> command;  // empty: a lease for a command that somebody else starts
+  int priority = 0, tier = 0;        // as policy/queue.hpp
+  std::optional<std::chrono::milliseconds> time_limit;
+  std::vector<JobId> after;  // starts when these are done
+
+  JobState state = JobState::kWaiting;
+  std::int64_t submitted_unix_milliseconds = 0;
+  std::optional<std::int64_t> started_unix_milliseconds, ended_unix_milliseconds;
+  std::vector<Grant> grants;
+  std::vector<int> cpus;          // its own ones, ascending
+  std::string affinity;           // processors to stay on, kernel list format; "" as it is
+  std::vector<ProcessId> owners;  // while one of these lives, it runs
+  std::optional<Outcome> outcome;
+  std::string why;  // a sentence about its end, where the outcome does not say it
+};
+
+}  // namespace berth::model
