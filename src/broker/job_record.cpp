@@ -1,0 +1,161 @@
+#include "broker/job_record.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+
+namespace berth::broker {
+namespace {
+
+using Json = nlohmann::json;
+using model::Job;
+
+/// The request's members by name, in one place for both ways.
+template <typename Request, typename Visit>
+void for_each_optional(Request& request, Visit visit) {
+  visit("gpus", request.gpus);
+  visit("memory_bytes", request.memory_bytes);
+  visit("cpus", request.cpus);
+  visit("cuda_visible_devices", request.inherited_cuda);
+  visit("cuda_device_order", request.inherited_cuda_order);
+  visit("hip_visible_devices", request.inherited_hip);
+  visit("rocr_visible_devices", request.inherited_rocr);
+  visit("ze_affinity_mask", request.inherited_ze);
+  visit("tpu_visible_chips", request.inherited_tpu);
+}
+
+Json request_json(const model::Request& request) {
+  Json out = Json::object();
+  for_each_optional(request, [&](const char* key, const auto& value) {
+    if (value) out[key] = *value;
+  });
+  if (!request.devices.empty()) out["devices"] = request.devices;
+  return out;
+}
+
+Json outcome_json(const model::Outcome& outcome) {
+  Json out{{"class", static_cast<int>(outcome.kind)}, {"exit_code", outcome.exit_code}};
+  if (outcome.signal) out["signal"] = *outcome.signal;
+  return out;
+}
+
+/// Reads with the type's checks; what does not fit throws Json::exception, which job_of() catches.
+template <typename T>
+void take(const Json& from, const char* key, T& into) {
+  static_cast<void>(from.get_ref<const Json::object_t&>());
+  if (const auto found = from.find(key); found != from.end()) found->get_to(into);
+}
+
+template <typename T>
+void take(const Json& from, const char* key, std::optional<T>& into) {
+  if (const auto found = from.find(key); found != from.end() && !found->is_null())
+    into = found->get<T>();
+}
+
+/// The array behind the key; none where it is not there.
+const Json& list_of(const Json& from, const char* key) {
+  static const Json kNone = Json::array();
+  const auto found = from.find(key);
+  if (found == from.end()) return kNone;
+  static_cast<void>(found->get_ref<const Json::array_t&>());
+  return *found;
+}
+
+model::Request request_of(const Json& json) {
+  model::Request request;
+  for_each_optional(request, [&](const char* key, auto& value) { take(json, key, value); });
+  take(json, "devices", request.devices);
+  return request;
+}
+
+model::Outcome outcome_of(const Json& json) {
+  model::Outcome outcome;
+  int kind = static_cast<int>(model::OutcomeClass::kLost);
+  take(json, "class", kind);
+  if (kind >= 0 && kind <= static_cast<int>(model::OutcomeClass::kLost))
+    outcome.kind = static_cast<model::OutcomeClass>(kind);
+  take(json, "exit_code", outcome.exit_code);
+  take(json, "signal", outcome.signal);
+  return outcome;
+}
+
+Job parse(const Json& json) {
+  Job job;
+  take(json, "id", job.id);
+  take(json, "uid", job.uid);
+  take(json, "user", job.user);
+  take(json, "name", job.name);
+  if (const auto found = json.find("request"); found != json.end())
+    job.request = request_of(*found);
+  take(json, "command", job.command);
+  take(json, "priority", job.priority);
+  take(json, "tier", job.tier);
+  std::optional<std::int64_t> limit;
+  take(json, "time_limit_milliseconds", limit);
+  if (limit) job.time_limit = std::chrono::milliseconds(*limit);
+  take(json, "after", job.after);
+  std::string state;
+  take(json, "state", state);
+  job.state = model::job_state(state).value_or(model::JobState::kWaiting);
+  take(json, "submitted", job.submitted_unix_milliseconds);
+  take(json, "started", job.started_unix_milliseconds);
+  take(json, "ended", job.ended_unix_milliseconds);
+  for (const Json& one : list_of(json, "grants")) {
+    model::Grant& grant = job.grants.emplace_back();
+    take(one, "unit", grant.unit);
+    take(one, "memory_bytes", grant.memory_bytes);
+  }
+  take(json, "cpus", job.cpus);
+  take(json, "affinity", job.affinity);
+  for (const Json& one : list_of(json, "owners")) {
+    model::ProcessId& owner = job.owners.emplace_back();
+    take(one, "pid", owner.pid);
+    take(one, "start_ticks", owner.start_ticks);
+  }
+  if (const auto found = json.find("outcome"); found != json.end())
+    job.outcome = outcome_of(*found);
+  take(json, "why", job.why);
+  return job;
+}
+
+}  // namespace
+
+std::string record_of(const Job& job) {
+  Json out{{"id", job.id},
+           {"uid", job.uid},
+           {"request", request_json(job.request)},
+           {"state", model::name(job.state)},
+           {"submitted", job.submitted_unix_milliseconds}};
+  const auto add = [&](const char* key, const auto& list) {
+    if (!list.empty()) out[key] = list;
+  };
+  add("user", job.user);
+  add("name", job.name);
+  add("command", job.command);
+  add("after", job.after);
+  add("cpus", job.cpus);
+  add("affinity", job.affinity);
+  add("why", job.why);
+  if (job.priority != 0) out["priority"] = job.priority;
+  if (job.tier != 0) out["tier"] = job.tier;
+  if (job.time_limit) out["time_limit_milliseconds"] = job.time_limit->count();
+  if (job.started_unix_milliseconds) out["started"] = *job.started_unix_milliseconds;
+  if (job.ended_unix_milliseconds) out["ended"] = *job.ended_unix_milliseconds;
+  for (const model::Grant& grant : job.grants)
+    out["grants"].push_back({{"unit", grant.unit}, {"memory_bytes", grant.memory_bytes}});
+  for (const model::ProcessId& owner : job.owners)
+    out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
+  if (job.outcome) out["outcome"] = outcome_json(*job.outcome);
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Job> job_of(std::string_view record) {
+  try {
+    return parse(Json::parse(record));
+  } catch (const Json::exception& problem) {
+    return Error{ErrorCode::kInvalidArgument, "E0904",
+                 text("this is no job's record: {}", problem.what()), ""};
+  }
+}
+
+}  // namespace berth::broker

@@ -1,0 +1,264 @@
+#include "broker/journal.hpp"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "broker/job_record.hpp"
+
+namespace berth::broker {
+namespace {
+
+/// Raised when an older broker would misread what is there.
+constexpr int kFormat = 1;
+
+using Database = std::unique_ptr<sqlite3, decltype(&::sqlite3_close_v2)>;
+
+/// A prepared statement, kept for the journal's life: preparing costs more than the row.
+class Statement {
+ public:
+  Statement() = default;
+  Statement(sqlite3* database, const char* sql) {
+    ::sqlite3_prepare_v3(database, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
+  }
+  Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
+  Statement& operator=(Statement&& other) noexcept {
+    std::swap(statement_, other.statement_);
+    return *this;
+  }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  ~Statement() { ::sqlite3_finalize(statement_); }
+
+  explicit operator bool() const { return statement_ != nullptr; }
+  void bind(int at, std::int64_t number) { ::sqlite3_bind_int64(statement_, at, number); }
+  /// The bytes must live until the next reset().
+  void bind(int at, std::string_view bytes) {
+    ::sqlite3_bind_text(statement_, at, bytes.data(), static_cast<int>(bytes.size()),
+                        SQLITE_STATIC);
+  }
+  int step() { return ::sqlite3_step(statement_); }
+  void reset() { ::sqlite3_reset(statement_); }
+  /// Steps once for its effect.
+  bool run() {
+    const int code = step();
+    reset();
+    return code == SQLITE_DONE || code == SQLITE_ROW;
+  }
+  [[nodiscard]] std::string_view text(int column) const {
+    const auto* bytes = ::sqlite3_column_blob(statement_, column);
+    return {static_cast<const char*>(bytes),
+            static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column))};
+  }
+  [[nodiscard]] std::int64_t number(int column) const {
+    return ::sqlite3_column_int64(statement_, column);
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+/// File systems on which a lock or a WAL cannot be trusted (statfs(2), linux/magic.h).
+std::string_view network_file_system(const std::string& folder) {
+  struct Kind {
+    std::uint32_t magic;
+    std::string_view name;
+  };
+  constexpr std::array<Kind, 9> kKinds{{{0x6969, "NFS"},
+                                        {0xff534d42, "CIFS"},
+                                        {0xfe534d42, "SMB"},
+                                        {0x0bd00bd0, "Lustre"},
+                                        {0x00c36400, "Ceph"},
+                                        {0x47504653, "GPFS"},
+                                        {0x19830326, "BeeGFS"},
+                                        {0x01021997, "9P"},
+                                        {0x5346414f, "AFS"}}};
+  struct statfs status = {};
+  if (::statfs(folder.c_str(), &status) != 0) return "";
+  for (const Kind& one : kKinds)
+    if (static_cast<std::uint32_t>(status.f_type) == one.magic) return one.name;
+  return "";
+}
+
+Error damaged(const std::string& file, const std::string& why) {
+  const std::string shown = printable(file);
+  return {ErrorCode::kUnavailable, "E0907", text("the journal {} cannot be used: {}", shown, why),
+          text("mv {} {}.damaged    then start again; jobs that run are then unknown to Berth",
+               shown, shown)};
+}
+
+Error unwritable(const std::string& folder, int problem) {
+  return {ErrorCode::kUnavailable, "E0907",
+          text("the journal {} cannot be used: {}", printable(folder), ::strerrordesc_np(problem)),
+          "ls -ld " + printable(folder)};
+}
+
+Status make_folder(const std::string& folder) {
+  for (std::size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
+    const std::string part = folder.substr(0, slash);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return unwritable(part, errno);
+    if (slash == std::string::npos) return Done{};
+  }
+}
+
+bool execute(sqlite3* database, const char* sql) {
+  return ::sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+}  // namespace
+
+struct Journal::Parts {
+  std::string file;
+  Database database{nullptr, &::sqlite3_close_v2};
+  Statement begin, commit, roll_back, write, remove, get, set;
+  Descriptor wal;
+
+  [[nodiscard]] Error failed() const {
+    const int code = ::sqlite3_errcode(database.get());
+    const bool is_full = code == SQLITE_FULL;
+    return {ErrorCode::kUnavailable, "E0908",
+            text("the journal {} cannot be written: {}", printable(file),
+                 ::sqlite3_errmsg(database.get())),
+            is_full ? "df -h " + printable(file) : "ls -l " + printable(file)};
+  }
+
+  Status prepare() {
+    sqlite3* const to = database.get();
+    // Exclusive: one broker, no shared memory file, and no lock to take a second time.
+    if (!execute(to, "PRAGMA locking_mode = EXCLUSIVE") ||
+        !execute(to, "PRAGMA journal_mode = WAL") || !execute(to, "PRAGMA synchronous = NORMAL") ||
+        !execute(to, "PRAGMA wal_autocheckpoint = 0") ||
+        !execute(to,
+                 "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
+        !execute(to,
+                 "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)")) {
+      const int code = ::sqlite3_errcode(to);
+      if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        return Error{ErrorCode::kUnavailable, "E0906",
+                     text("another broker has the journal {}", printable(file)), "berth jobs"};
+      return damaged(file, ::sqlite3_errmsg(to));
+    }
+    begin = Statement(to, "BEGIN IMMEDIATE");
+    commit = Statement(to, "COMMIT");
+    roll_back = Statement(to, "ROLLBACK");
+    write = Statement(to, "INSERT OR REPLACE INTO job VALUES (?, ?)");
+    remove = Statement(to, "DELETE FROM job WHERE id = ?");
+    get = Statement(to, "SELECT value FROM value WHERE key = ?");
+    set = Statement(to, "INSERT OR REPLACE INTO value VALUES (?, ?)");
+    if (!begin || !commit || !roll_back || !write || !remove || !get || !set)
+      return damaged(file, ::sqlite3_errmsg(to));
+    return Done{};
+  }
+
+  Status check_format() {
+    Statement ask(database.get(), "PRAGMA user_version");
+    if (!ask || ask.step() != SQLITE_ROW) return damaged(file, ::sqlite3_errmsg(database.get()));
+    const std::int64_t format = ask.number(0);
+    ask.reset();
+    if (format > kFormat)
+      return Error{ErrorCode::kUnavailable, "E0907",
+                   text("the journal {} is of a newer Berth (format {}, this one knows {})",
+                        printable(file), format, kFormat),
+                   "berth --version"};
+    if (format == kFormat) return Done{};
+    const std::string raise = "PRAGMA user_version = " + std::to_string(kFormat);
+    return execute(database.get(), raise.c_str()) ? Status(Done{}) : Status(failed());
+  }
+};
+
+Journal::Journal(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Journal::Journal(Journal&&) noexcept = default;
+Journal& Journal::operator=(Journal&&) noexcept = default;
+Journal::~Journal() = default;
+
+Result<Journal> Journal::open(const std::string& folder) {
+  if (auto made = make_folder(folder); !made) return std::move(made).error();
+  if (const auto kind = network_file_system(folder); !kind.empty())
+    return Error{ErrorCode::kUnavailable, "E0905",
+                 text("{} is on a network file system ({}): locks there cannot be trusted",
+                      printable(folder), kind),
+                 "export XDG_STATE_HOME=/var/tmp/$USER"};
+  auto parts = std::make_unique<Parts>();
+  parts->file = folder + "/journal.db";
+  sqlite3* opened = nullptr;
+  const int code =
+      ::sqlite3_open_v2(parts->file.c_str(), &opened,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
+  parts->database.reset(opened);
+  if (code != SQLITE_OK) return damaged(parts->file, ::sqlite3_errstr(code));
+  ::chmod(parts->file.c_str(), 0600);
+  if (auto ready = parts->prepare(); !ready) return std::move(ready).error();
+  if (auto fits = parts->check_format(); !fits) return std::move(fits).error();
+  parts->wal.reset(::open((parts->file + "-wal").c_str(), O_RDONLY | O_CLOEXEC));
+  return Journal(std::move(parts));
+}
+
+Result<std::vector<model::Job>> Journal::jobs() const {
+  Statement all(parts_->database.get(), "SELECT record FROM job ORDER BY id");
+  std::vector<model::Job> jobs;
+  int code = SQLITE_DONE;
+  while (all && (code = all.step()) == SQLITE_ROW) {
+    auto job = job_of(all.text(0));
+    if (!job) return damaged(parts_->file, job.error().message);
+    jobs.push_back(*std::move(job));
+  }
+  if (!all || code != SQLITE_DONE)
+    return damaged(parts_->file, ::sqlite3_errmsg(parts_->database.get()));
+  return jobs;
+}
+
+Status Journal::write(const std::vector<const model::Job*>& changed,
+                      const std::vector<model::JobId>& gone) {
+  bool good = parts_->begin.run();
+  for (const model::Job* job : changed) {
+    const std::string record = record_of(*job);
+    parts_->write.bind(1, static_cast<std::int64_t>(job->id));
+    parts_->write.bind(2, std::string_view(record));
+    good = good && parts_->write.run();
+  }
+  for (const model::JobId id : gone) {
+    parts_->remove.bind(1, static_cast<std::int64_t>(id));
+    good = good && parts_->remove.run();
+  }
+  if (good && parts_->commit.run()) return Done{};
+  Error why = parts_->failed();
+  static_cast<void>(parts_->roll_back.run());
+  return why;
+}
+
+std::optional<std::string> Journal::value(std::string_view key) const {
+  parts_->get.bind(1, key);
+  std::optional<std::string> found;
+  if (parts_->get.step() == SQLITE_ROW) found = std::string(parts_->get.text(0));
+  parts_->get.reset();
+  return found;
+}
+
+Status Journal::set_value(std::string_view key, std::string_view value) {
+  parts_->set.bind(1, key);
+  parts_->set.bind(2, value);
+  return parts_->set.run() ? Status(Done{}) : Status(parts_->failed());
+}
+
+void Journal::sync() const {
+  if (parts_->wal) ::fdatasync(parts_->wal.get());
+}
+
+void Journal::tidy() {
+  constexpr off_t kGrown = 16 << 20;
+  struct stat status = {};
+  if (::fstat(parts_->wal.get(), &status) != 0 || status.st_size < kGrown) return;
+  ::sqlite3_wal_checkpoint_v2(parts_->database.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                              nullptr);
+}
+
+}  // namespace berth::broker

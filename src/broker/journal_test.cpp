@@ -1,0 +1,211 @@
+#include "broker/journal.hpp"
+
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "broker/job_record.hpp"
+
+using berth::broker::job_of;
+using berth::broker::Journal;
+using berth::broker::record_of;
+using berth::model::Job;
+using berth::model::JobState;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/berth-journal-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path;
+};
+
+Job job(std::uint64_t id) {
+  Job made;
+  made.id = id;
+  made.uid = 1000;
+  made.user = "zhao";
+  made.name = "night \xff run";
+  made.request.memory_bytes = 8ULL << 30;
+  made.request.devices = {"0", "GPU-1"};
+  made.request.inherited_cuda = "";
+  made.command = {"python", "train.py"};
+  made.priority = -3;
+  made.time_limit = std::chrono::hours(2);
+  made.after = {1, 2};
+  made.state = JobState::kRunning;
+  made.submitted_unix_milliseconds = 5;
+  made.started_unix_milliseconds = 6;
+  made.grants = {{"GPU-1", 8ULL << 30}};
+  made.cpus = {0, 1};
+  made.affinity = "0-1";
+  made.owners = {{4711, 99}};
+  made.outcome = berth::model::Outcome{berth::model::OutcomeClass::kSignal, 137, 9};
+  made.why = "because";
+  return made;
+}
+
+Journal open(const std::string& path) {
+  auto journal = Journal::open(path);
+  REQUIRE(journal);
+  return *std::move(journal);
+}
+
+/// As somebody with another program would.
+void execute(const std::string& file, const char* sql) {
+  sqlite3* database = nullptr;
+  REQUIRE(::sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+  CHECK(::sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+  ::sqlite3_close(database);
+}
+
+}  // namespace
+
+TEST_CASE("a job's record says all of it") {
+  const Job before = job(7);
+  const auto after = job_of(record_of(before));
+  REQUIRE(after);
+  CHECK(record_of(*after) == record_of(before));
+  CHECK(after->request.inherited_cuda == "");
+  CHECK_FALSE(after->request.gpus);
+  CHECK(after->owners == before.owners);
+  CHECK(after->grants == before.grants);
+  CHECK(after->time_limit == before.time_limit);
+  CHECK(after->outcome->signal == 9);
+  CHECK(job_of("{}")->id == 0);
+  for (const char* bad : {"", "[", "3", "{\"id\":\"x\"}", "{\"grants\":3}", "{\"owners\":[3]}"})
+    CHECK(job_of(bad).error().id == "E0904");
+}
+
+TEST_CASE("what was written is there when the journal is opened again") {
+  const Folder folder;
+  {
+    Journal journal = open(folder.path + "/below/here");
+    const Job one = job(1), two = job(2), three = job(3);
+    REQUIRE(journal.write({&three, &one, &two}));
+    REQUIRE(journal.write({}, {2}));
+    REQUIRE(journal.set_value("drained", "GPU-7"));
+    journal.sync();
+    journal.tidy();
+  }
+  const Journal journal = open(folder.path + "/below/here");
+  const auto jobs = journal.jobs();
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 2);
+  CHECK(jobs->front().id == 1);
+  CHECK(jobs->back().id == 3);
+  CHECK(journal.value("drained") == "GPU-7");
+  CHECK_FALSE(journal.value("other"));
+  struct stat status = {};
+  REQUIRE(::stat((folder.path + "/below/here/journal.db").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("a journal has one broker") {
+  const Folder folder;
+  const Journal first = open(folder.path);
+  const auto second = Journal::open(folder.path);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().id == "E0906");
+}
+
+TEST_CASE("a damaged or newer journal is refused and left as it is") {
+  const Folder folder;
+  const std::string file = folder.path + "/journal.db";
+  std::ofstream(file) << std::string(5000, 'x');
+  CHECK(Journal::open(folder.path).error().id == "E0907");
+  CHECK(std::filesystem::file_size(file) == 5000);
+  std::filesystem::remove(file);
+  { open(folder.path); }
+  execute(file, "INSERT INTO job VALUES (1, 'nonsense')");
+  CHECK(open(folder.path).jobs().error().id == "E0907");
+  execute(file, "PRAGMA user_version = 9");
+  CHECK(Journal::open(folder.path).error().message.find("newer") != std::string::npos);
+  CHECK(Journal::open("/proc/nothing").error().id == "E0907");
+}
+
+TEST_CASE("a disk that is full refuses the change and keeps what was confirmed") {
+  const Folder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{256 << 10, 256 << 10};
+    auto journal = Journal::open(folder.path);
+    if (!journal || ::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(3);
+    for (std::uint64_t id = 1; id < 1000; ++id) {
+      const Job one = job(id);
+      const auto written = journal->write({&one});
+      if (written) continue;
+      // What came before is there, also for the one that was refused.
+      const auto jobs = journal->jobs();
+      const bool good = written.error().id == "E0908" && jobs && jobs->size() == id - 1 &&
+                        !written.error().hint.empty();
+      ::_exit(good ? static_cast<int>(std::min<std::uint64_t>(id, 100)) : 1);
+    }
+    ::_exit(2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) > 10);
+  CHECK(open(folder.path).jobs()->size() >= 10);
+}
+
+TEST_CASE("kill -9 loses nothing that was confirmed") {
+  std::mt19937 random(5);
+  const Folder folder;
+  const int rounds = ::getenv("BERTH_SOAK") != nullptr ? 500 : 25;
+  std::uint64_t next = 1;
+  for (int round = 0; round < rounds; ++round) {
+    int confirmed[2] = {-1, -1};
+    REQUIRE(::pipe(confirmed) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto journal = Journal::open(folder.path);
+      for (std::uint64_t id = next; journal; ++id) {
+        const Job one = job(id);
+        const auto written = journal->write(
+            {&one}, id % 7 == 0 ? std::vector{id - 1} : std::vector<std::uint64_t>{});
+        if (!written || ::write(confirmed[1], &id, sizeof id) != sizeof id) break;
+        if (id % 50 == 0) journal->tidy();
+      }
+      ::_exit(1);
+    }
+    ::close(confirmed[1]);
+    std::uint64_t last = next - 1;
+    const int after = static_cast<int>(random() % 60);
+    for (int i = 0; i <= after; ++i)
+      REQUIRE(::read(confirmed[0], &last, sizeof last) == sizeof last);
+    ::kill(child, SIGKILL);
+    while (::read(confirmed[0], &last, sizeof last) == sizeof last) {
+    }
+    ::close(confirmed[0]);
+    ::waitpid(child, nullptr, 0);
+    const auto jobs = open(folder.path).jobs();
+    REQUIRE(jobs);
+    // One may be written and not yet confirmed.
+    REQUIRE(jobs->back().id >= last);
+    REQUIRE(jobs->back().id <= last + 1);
+    std::uint64_t expected = 1;
+    for (const Job& one : *jobs) {
+      if (expected % 7 == 6 && one.id == expected + 1) ++expected;
+      REQUIRE(one.id == expected++);
+    }
+    next = jobs->back().id + 1;
+  }
+}
