@@ -1,0 +1,347 @@
+// One connection is one object that keeps itself alive through its pending operation. It reads a
+// call, hands it on, waits for the answer, writes it, and reads again; never two at a time. Its
+// deadline is a timer of its own, so a client that sends a byte a minute costs a few hundred bytes
+// and is gone soon.
+#include "serve/server.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using Socket = asio::local::stream_protocol::socket;
+using boost::system::error_code;
+
+void take_query(std::string_view text, std::map<std::string, std::string>& into) {
+  for (const std::string_view pair : split(text, '&')) {
+    const auto equals = pair.find('=');
+    std::string key;
+    std::string value;
+    if (!decode(pair.substr(0, equals), key) || key.empty() || into.size() >= 32) continue;
+    if (equals != std::string_view::npos && !decode(pair.substr(equals + 1), value)) continue;
+    into.insert_or_assign(std::move(key), std::move(value));
+  }
+}
+
+Error cannot_listen(const std::string& path, int problem) {
+  return {ErrorCode::kUnavailable, "E0910",
+          text("the socket {} cannot be made: {}", printable(path), ::strerrordesc_np(problem)),
+          "ls -ld " + printable(path.substr(0, path.rfind('/')))};
+}
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+/// The bytes are no call: else they only stopped to come.
+bool is_no_http(const error_code& problem) {
+  return problem && problem != http::error::end_of_stream &&
+         problem != http::error::partial_message &&
+         problem.category() == http::make_error_code(http::error::bad_target).category();
+}
+
+/// Somebody answers there.
+bool is_served(const sockaddr_un& address) {
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+         errno == EAGAIN;
+}
+
+}  // namespace
+
+bool decode(std::string_view text, std::string& into) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      into += text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    int value = 0;
+    for (int digit = 0; digit < 2; ++digit) {
+      const char c = ++i < text.size() ? text[i] : '?';
+      const int number = c >= '0' && c <= '9'   ? c - '0'
+                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                : -1;
+      if (number < 0) return false;
+      value = value * 16 + number;
+    }
+    if (value == 0) return false;
+    into += static_cast<char>(value);
+  }
+  return true;
+}
+
+struct Server::Parts {
+  Parts(asio::io_context& on, Handle to, Limits within)
+      : loop(on), handle(std::move(to)), limits(within), acceptor(on), again(on) {}
+
+  asio::io_context& loop;
+  Handle handle;
+  Limits limits;
+  asio::local::stream_protocol::acceptor acceptor;
+  asio::steady_timer again;
+  std::string path;
+  Descriptor lock;
+  std::set<Answer::Connection*> open;
+  std::uint64_t accepted = 0;
+};
+
+class Answer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<Server::Parts> server, Socket socket, Peer peer)
+      : server_(std::move(server)),
+        socket_(std::move(socket)),
+        peer_(peer),
+        deadline_(server_->loop),
+        number_(++server_->accepted) {
+    server_->open.insert(this);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() { server_->open.erase(this); }
+
+  void read() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
+    parser_->body_limit(server_->limits.body_bytes);
+    state_ = State::kIdle;
+    expire_after(server_->limits.idle_seconds);
+    http::async_read_header(socket_, buffer_, *parser_,
+                            [self = shared_from_this()](error_code problem, std::size_t) {
+                              self->got_header(problem);
+                            });
+  }
+
+  void send(Reply reply) {
+    if (state_ != State::kAnswering) return;
+    write(std::move(reply));
+  }
+
+  [[nodiscard]] bool is_idle() const { return state_ == State::kIdle; }
+  [[nodiscard]] bool is_waited_for() const { return state_ == State::kAnswering; }
+  [[nodiscard]] const Peer& peer() const { return peer_; }
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+
+  void close() {
+    state_ = State::kClosed;
+    error_code ignored;
+    socket_.close(ignored);
+    deadline_.cancel();
+  }
+
+ private:
+  enum class State : unsigned char { kIdle, kReading, kAnswering, kWriting, kClosed };
+
+  void expire_after(int seconds) {
+    deadline_.expires_after(std::chrono::seconds(seconds));
+    deadline_.async_wait([weak = weak_from_this()](error_code problem) {
+      if (const auto self = weak.lock(); self && !problem) self->close();
+    });
+  }
+
+  void got_header(error_code problem) {
+    if (state_ == State::kClosed) return;
+    if (problem == http::error::header_limit) return refuse(431);
+    if (problem == http::error::body_limit) return refuse(413);
+    if (is_no_http(problem)) return refuse(400);
+    if (problem) return close();
+    state_ = State::kReading;
+    expire_after(server_->limits.slow_seconds);
+    http::async_read(
+        socket_, buffer_, *parser_,
+        [self = shared_from_this()](error_code trouble, std::size_t) { self->got_call(trouble); });
+  }
+
+  void got_call(error_code problem) {
+    if (state_ == State::kClosed) return;
+    if (problem == http::error::body_limit) return refuse(413);
+    if (problem) return close();
+    auto message = parser_->release();
+    keep_alive_ = message.keep_alive();
+    Call call;
+    call.method = std::string(message.method_string());
+    const std::string_view target(message.target().data(), message.target().size());
+    const auto question = target.find('?');
+    if (!decode(target.substr(0, question), call.path)) return refuse(400);
+    if (question != std::string_view::npos) take_query(target.substr(question + 1), call.query);
+    call.body = std::move(message.body());
+    call.peer = peer_;
+    state_ = State::kAnswering;
+    deadline_.cancel();
+    watch_for_the_end();
+    server_->handle(std::move(call), Answer(weak_from_this()));
+  }
+
+  /// While an answer is awaited nothing is read, so only this tells that the client has gone. What
+  /// it has sent already stays where it is.
+  void watch_for_the_end() {
+    socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code problem) {
+      if (problem || self->state_ != State::kAnswering) return;
+      self->close();
+    });
+  }
+
+  void refuse(int status) {
+    keep_alive_ = false;
+    write({status, ""});
+  }
+
+  void write(Reply reply) {
+    state_ = State::kWriting;
+    error_code ignored;
+    socket_.cancel(ignored);
+    expire_after(server_->limits.slow_seconds);
+    response_ = {};
+    response_.version(11);
+    response_.result(static_cast<unsigned>(reply.status));
+    response_.set(http::field::content_type, "application/json");
+    response_.keep_alive(keep_alive_);
+    response_.body() = std::move(reply.body);
+    response_.prepare_payload();
+    http::async_write(socket_, response_,
+                      [self = shared_from_this()](error_code problem, std::size_t) {
+                        if (self->state_ == State::kClosed) return;
+                        if (problem || !self->keep_alive_) return self->close();
+                        self->read();
+                      });
+  }
+
+  std::shared_ptr<Server::Parts> server_;
+  Socket socket_;
+  Peer peer_;
+  asio::steady_timer deadline_;
+  std::uint64_t number_;
+  boost::beast::flat_buffer buffer_{64 << 10};
+  std::optional<http::request_parser<http::string_body>> parser_;
+  http::response<http::string_body> response_;
+  State state_ = State::kIdle;
+  bool keep_alive_ = true;
+};
+
+void Answer::send(Reply reply) const {
+  if (const auto connection = connection_.lock()) connection->send(std::move(reply));
+}
+
+bool Answer::is_wanted() const {
+  const auto connection = connection_.lock();
+  return connection && connection->is_waited_for();
+}
+
+namespace {
+
+/// Room for one more of this user's: who has too many loses the one that has been idle longest, and
+/// who has none that is idle is not let in.
+template <typename Connections>
+bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
+  std::size_t own = 0;
+  auto* oldest = static_cast<Answer::Connection*>(nullptr);
+  auto* oldest_own = oldest;
+  for (Answer::Connection* one : open) {
+    const bool is_own = one->peer().uid == uid;
+    own += is_own ? 1 : 0;
+    if (!one->is_idle()) continue;
+    if (oldest == nullptr || one->number() < oldest->number()) oldest = one;
+    if (is_own && (oldest_own == nullptr || one->number() < oldest_own->number())) oldest_own = one;
+  }
+  if (own >= limits.connections_a_user) {
+    if (oldest_own == nullptr) return false;
+    oldest_own->close();
+  } else if (open.size() >= limits.connections) {
+    if (oldest == nullptr) return false;
+    oldest->close();
+  }
+  return true;
+}
+
+template <typename Parts>
+void accept(const std::shared_ptr<Parts>& parts) {
+  parts->acceptor.async_accept([weak = std::weak_ptr(parts)](error_code problem, Socket socket) {
+    const auto here = weak.lock();
+    if (!here || problem == asio::error::operation_aborted) return;
+    if (problem) {
+      // No descriptor left, say: the ones in use come free again.
+      here->again.expires_after(std::chrono::milliseconds(100));
+      here->again.async_wait([here](error_code stopped) {
+        if (!stopped) accept(here);
+      });
+      return;
+    }
+    ucred credentials = {};
+    socklen_t size = sizeof credentials;
+    const bool known =
+        ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+    if (known && make_room(here->open, here->limits, credentials.uid)) {
+      const Peer peer{credentials.pid, credentials.uid, credentials.gid};
+      std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
+    }
+    accept(here);
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std::string& path,
+                                               bool for_all, Handle handle, Limits limits) {
+  const auto address = address_of(path);
+  if (!address) return cannot_listen(path, ENAMETOOLONG);
+  auto parts = std::make_shared<Parts>(loop, std::move(handle), limits);
+  parts->path = path;
+  // Of two that start at once one gets the lock; it alone may take away what a dead one left.
+  parts->lock.reset(
+      ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!parts->lock) return cannot_listen(path, errno);
+  if (::flock(parts->lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(*address))
+    return Error{ErrorCode::kUnavailable, "E0909",
+                 text("another broker listens at {}", printable(path)), "berth jobs"};
+  ::unlink(path.c_str());
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
+      ::chmod(path.c_str(), for_all ? 0666 : 0600) != 0 || ::listen(socket.get(), 4096) != 0)
+    return cannot_listen(path, errno);
+  error_code problem;
+  parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
+  if (problem) return cannot_listen(path, problem.value());
+  static_cast<void>(socket.release());
+  accept(parts);
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::Server(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Server::~Server() {
+  error_code ignored;
+  parts_->acceptor.close(ignored);
+  parts_->again.cancel();
+  const auto open = parts_->open;
+  for (Answer::Connection* one : open) one->close();
+  ::unlink(parts_->path.c_str());
+}
+
+std::size_t Server::connections() const {
+  return parts_->open.size();
+}
+
+}  // namespace berth::serve

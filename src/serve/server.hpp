@@ -1,0 +1,90 @@
+// Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing of jobs.
+// Whoever connects is hostile until shown otherwise: headers and bodies are bounded, who is slow is
+// dropped, who has too many connections loses their oldest idle one, and nobody waits for anybody
+// else.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+#include "base/result.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace berth::serve {
+
+/// From the kernel (SO_PEERCRED), of the moment of connect().
+struct Peer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+struct Call {
+  std::string method;                        // "GET"
+  std::string path;                          // "/v1/jobs/7", decoded, without the query
+  std::map<std::string, std::string> query;  // decoded
+  std::string body;
+  Peer peer;
+};
+
+struct Reply {
+  int status = 200;
+  std::string body;  // JSON; "" none
+};
+
+/// One answer to one call, now or later. Copies are the same answer; only the first is sent.
+class Answer {
+ public:
+  class Connection;
+  explicit Answer(std::weak_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  void send(Reply reply) const;
+  /// False when the client has gone: nobody waits for it.
+  [[nodiscard]] bool is_wanted() const;
+
+ private:
+  std::weak_ptr<Connection> connection_;
+};
+
+struct Limits {
+  std::size_t header_bytes = 8 << 10;
+  std::size_t body_bytes = 1 << 20;
+  std::size_t connections = 2000;  // of all
+  std::size_t connections_a_user = 500;
+  int idle_seconds = 60;  // between two calls
+  int slow_seconds = 10;  // for a call to come in, or an answer to go out
+};
+
+class Server {
+ public:
+  using Handle = std::function<void(Call, Answer)>;
+  /// Makes the socket, mode 0600 or, for all users of the machine, 0666 (identity comes from the
+  /// kernel). What lies there and answers nobody is replaced. Fails with kUnavailable (E0909:
+  /// another broker listens there; E0910: the socket cannot be made).
+  [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
+                                                              const std::string& path, bool for_all,
+                                                              Handle handle, Limits limits = {});
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+  [[nodiscard]] std::size_t connections() const;
+
+  struct Parts;
+
+ private:
+  explicit Server(std::shared_ptr<Parts> parts);
+  std::shared_ptr<Parts> parts_;
+};
+
+/// "%2F" → "/"; false where it is not written so.
+[[nodiscard]] bool decode(std::string_view text, std::string& into);
+
+}  // namespace berth::serve
