@@ -1,0 +1,80 @@
+#include "output/jobs_json.hpp"
+
+#include "output/json_writer.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+void time_field(JsonWriter& json, std::string_view name,
+                const std::optional<std::int64_t>& unix_milliseconds) {
+  json.text_field(name, unix_milliseconds ? show_time(*unix_milliseconds) : "");
+}
+
+void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcome) {
+  json.key("outcome");
+  if (!outcome) {
+    json.value(nullptr);
+    return;
+  }
+  json.open('{');
+  json.field("class", model::name(outcome->kind));
+  json.field("exit_code", outcome->exit_code);
+  json.field("signal", outcome->signal);
+  json.close('}');
+}
+
+void fields(JsonWriter& json, const ShownJob& shown) {
+  const model::Job& job = *shown.job;
+  json.field("id", job.id);
+  json.field("uid", job.uid);
+  json.text_field("user", job.user);
+  json.field("state", model::name(job.state));
+  json.field("gpus", job.request.gpus);
+  json.field("memory_bytes", job.request.memory_bytes);
+  json.field("cpus_wanted", job.request.cpus);
+  json.field("priority", job.priority);
+  json.key("time_limit_seconds");
+  job.time_limit ? json.value(static_cast<double>(job.time_limit->count()) / 1000.0)
+                 : json.value(nullptr);
+  json.field("after", job.after);
+  time_field(json, "submitted", job.submitted_unix_milliseconds);
+  time_field(json, "started", job.started_unix_milliseconds);
+  time_field(json, "ended", job.ended_unix_milliseconds);
+  json.rows("devices", job.grants, [&](const model::Grant& grant) {
+    json.field("uuid", grant.unit);
+    json.key("memory_bytes");
+    grant.memory_bytes == 0 ? json.value(nullptr) : json.value(grant.memory_bytes);
+  });
+  json.text_field("cpus", job.affinity);
+  outcome_field(json, job.outcome);
+  if (!shown.whole) return;
+  json.text_field("name", job.name);
+  json.field("command", job.command);
+  json.text_field("why", job.why);
+}
+
+}  // namespace
+
+std::string job_json(const ShownJob& shown) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.key("job");
+  json.open('{');
+  fields(json, shown);
+  json.close('}');
+  json.close('}');
+  return json.finish();
+}
+
+std::string jobs_json(const std::vector<ShownJob>& shown) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
+  json.close('}');
+  return json.finish();
+}
+
+}  // namespace berth::output

@@ -1,0 +1,21 @@
+// Jobs as JSON: the same for the API and for `berth jobs --json`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/job.hpp"
+
+namespace berth::output {
+
+/// `whole`: for its user and administrators. Others see who, what and how long, and no word that
+/// its user wrote.
+struct ShownJob {
+  const model::Job* job = nullptr;
+  bool whole = false;
+};
+
+[[nodiscard]] std::string job_json(const ShownJob& shown);
+[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown);
+
+}  // namespace berth::output

@@ -1,0 +1,432 @@
+#include "serve/daemon.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio.hpp>
+#include <chrono>
+#include <list>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "broker/broker.hpp"
+#include "broker/job_record.hpp"
+#include "broker/journal.hpp"
+#include "output/error.hpp"
+#include "output/jobs_json.hpp"
+#include "serve/observer.hpp"
+#include "serve/server.hpp"
+#include "system/process.hpp"
+#include "system/process_text.hpp"
+
+namespace berth::serve {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using broker::Broker;
+using broker::Journal;
+using broker::Now;
+using model::Job;
+using model::JobId;
+using model::JobState;
+using std::chrono::milliseconds;
+
+/// A look at the machine serves that long: longer, and somebody may have come meanwhile.
+constexpr milliseconds kFresh(2000);
+
+Now now() {
+  using std::chrono::duration_cast;
+  return {duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()),
+          duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count()};
+}
+
+int status_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kPermissionDenied:
+      return 403;
+    case ErrorCode::kRefused:
+    case ErrorCode::kNoDevice:
+    case ErrorCode::kUnsupported:
+      return 409;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
+Reply refusal(const Error& error) {
+  return {status_of(error), output::error_json(error, 0)};
+}
+
+Error no_such_place(const Call& call) {
+  return {ErrorCode::kNotFound, "E0911",
+          text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
+}
+
+std::optional<std::uint64_t> start_ticks_of(std::int64_t pid) {
+  const auto line = slurp("/proc/" + std::to_string(pid) + "/stat", 4096);
+  const auto stat = line ? system::parse_stat(*line) : std::nullopt;
+  return stat ? std::optional(stat->start_ticks) : std::nullopt;
+}
+
+std::optional<std::uint32_t> uid_of(std::int64_t pid) {
+  const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
+  return status ? system::parse_status(*status).uid : std::nullopt;
+}
+
+class Daemon {
+ public:
+  Daemon(const DaemonOptions& options, Journal journal)
+      : options_(options),
+        journal_(std::move(journal)),
+        users_("/etc"),
+        signals_(loop_, SIGTERM, SIGINT),
+        tick_(loop_),
+        syncing_(1),
+        observer_(options.sources, [this](Look look) {
+          asio::post(loop_, [this, look = std::move(look)]() mutable { seen(std::move(look)); });
+        }) {}
+
+  Status run(const std::function<void()>& ready) {
+    auto server =
+        Server::listen(loop_, options_.socket, options_.for_all,
+                       [this](Call call, Answer answer) { take(std::move(call), answer); });
+    if (!server) return server.error();
+    server_ = *std::move(server);
+    signals_.async_wait([this](error_code problem, int) {
+      if (!problem) loop_.stop();
+    });
+    // What was running is looked after first; nothing is answered before.
+    look();
+    ready_ = ready;
+    tick();
+    loop_.run();
+    syncing_.join();
+    journal_.sync();
+    return fault_ ? Status(*fault_) : Status(Done{});
+  }
+
+ private:
+  // The machine.
+
+  void look() {
+    if (looking_) return;
+    looking_ = true;
+    std::vector<JobRoot> roots;
+    for (const auto& [id, watches] : watched_)
+      for (const Watch& one : watches) roots.push_back({id, one.process.pid});
+    observer_.ask(std::move(roots));
+  }
+
+  void seen(Look look) {
+    looking_ = false;
+    seen_at_ = now().steady;
+    broker_.see(std::move(look.snapshot), std::move(look.processes));
+    if (!is_restored_) restore();
+    for (auto& [call, answer] : std::exchange(held_, {})) act(call, answer);
+    settle();
+  }
+
+  void restore() {
+    is_restored_ = true;
+    auto jobs = journal_.jobs();
+    if (!jobs) return stop_with(jobs.error());
+    for (const Job& job : *jobs) broker_.restore(job, now());
+    for (const Job& job : *jobs)
+      if (job.state == JobState::kRunning) watch(job.id, job.owners);
+    if (ready_) ready_();
+  }
+
+  void stop_with(const Error& error) {
+    fault_ = error;
+    loop_.stop();
+  }
+
+  // Calls.
+
+  void take(Call call, const Answer& answer) {
+    last_call_ = now().steady;
+    const bool needs_look = call.method == "POST" && now().steady - seen_at_ > kFresh;
+    if (is_restored_ && !needs_look) return act(call, answer);
+    held_.emplace_back(std::move(call), answer);
+    look();
+  }
+
+  void act(const Call& call, const Answer& answer) {
+    const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
+    const auto id = parts.size() > 2 ? to_number(parts[2]) : std::nullopt;
+    const bool is_jobs = parts.size() >= 2 && parts[0] == "v1" && parts[1] == "jobs";
+    if (is_jobs && parts.size() == 2 && call.method == "POST") return submit(call, answer);
+    if (is_jobs && parts.size() == 2 && call.method == "GET") return list(call, answer);
+    if (is_jobs && id && parts.size() == 3 && call.method == "GET") return show(*id, call, answer);
+    if (is_jobs && id && parts.size() == 4 && call.method == "POST")
+      return change(*id, parts[3], call, answer);
+    answer.send(refusal(no_such_place(call)));
+  }
+
+  [[nodiscard]] static broker::Caller caller_of(const Call& call) {
+    return {call.peer.uid, call.peer.uid == 0};
+  }
+
+  [[nodiscard]] output::ShownJob shown(const Job& job, const Call& call) const {
+    return {&job, call.peer.uid == job.uid || call.peer.uid == 0};
+  }
+
+  void submit(const Call& call, const Answer& answer) {
+    auto asked = broker::job_of(call.body);
+    if (!asked) return answer.send(refusal(asked.error()));
+    const auto owners = owners_of(*asked, call);
+    if (!owners) return answer.send(refusal(owners.error()));
+    // Who they are the kernel says; what they have, the broker.
+    Job job;
+    job.uid = call.peer.uid;
+    job.user = users_.of(call.peer.uid);
+    job.name = std::move(asked->name);
+    job.request = std::move(asked->request);
+    job.command = std::move(asked->command);
+    job.priority = std::clamp(asked->priority, -1000, 1000);
+    job.tier = call.peer.uid == 0 ? std::clamp(asked->tier, -1, 1) : std::min(asked->tier, 0);
+    job.time_limit = asked->time_limit;
+    job.after = std::move(asked->after);
+    job.owners = *owners;
+    if (asked->state == JobState::kHeld) job.state = JobState::kHeld;
+    const auto id = broker_.submit(std::move(job), now());
+    if (!id) return answer.send(refusal(id.error()));
+    watch(*id, *owners);
+    if (settle())
+      show(*id, call, answer);
+    else
+      answer.send(refusal(*fault_));
+  }
+
+  /// A lease lives as long as the processes that it is for, which must be the caller's own.
+  [[nodiscard]] Result<std::vector<model::ProcessId>> owners_of(const Job& asked,
+                                                                const Call& call) const {
+    std::vector<model::ProcessId> owners;
+    for (const model::ProcessId& one : asked.owners) {
+      const auto ticks = start_ticks_of(one.pid);
+      if (!ticks || (uid_of(one.pid) != call.peer.uid && call.peer.uid != 0))
+        return Error{ErrorCode::kPermissionDenied, "E0912",
+                     text("process {} is not there, or not yours", one.pid), ""};
+      owners.push_back({one.pid, *ticks});
+    }
+    if (owners.empty() && asked.command.empty()) {
+      const auto ticks = start_ticks_of(call.peer.pid);
+      if (!ticks)
+        return Error{ErrorCode::kPermissionDenied, "E0912",
+                     text("process {} is not there, or not yours", call.peer.pid), ""};
+      owners.push_back({call.peer.pid, *ticks});
+    }
+    return owners;
+  }
+
+  void list(const Call& call, const Answer& answer) {
+    std::vector<output::ShownJob> all;
+    const std::int64_t since = now().unix_milliseconds - 24LL * 3600 * 1000;
+    for (const auto& [id, job] : broker_.jobs())
+      if (call.query.contains("all") || !model::has_ended(job.state) ||
+          job.ended_unix_milliseconds.value_or(0) > since)
+        all.push_back(shown(job, call));
+    answer.send({200, output::jobs_json(all)});
+  }
+
+  /// With ?wait=started or ?wait=ended the answer comes when that is so.
+  void show(JobId id, const Call& call, const Answer& answer) {
+    const Job* job = broker_.job(id);
+    if (job == nullptr)
+      return answer.send(
+          refusal({ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"}));
+    const auto wait = call.query.find("wait");
+    const bool is_over = model::has_ended(job->state);
+    const bool is_so = wait == call.query.end() || is_over ||
+                       (wait->second == "started" && job->state == JobState::kRunning);
+    if (!is_so) {
+      waiting_.emplace_back(id, Waiting{call, answer});
+      return;
+    }
+    const int status = call.method == "POST" && call.path.ends_with("/jobs") ? 201 : 200;
+    answer.send({status, output::job_json(shown(*job, call))});
+  }
+
+  void change(JobId id, std::string_view what, const Call& call, const Answer& answer) {
+    const broker::Caller caller = caller_of(call);
+    Status done = Done{};
+    if (what == "cancel")
+      done = broker_.cancel(id, caller, now());
+    else if (what == "hold")
+      done = broker_.hold(id, true, caller, now());
+    else if (what == "release")
+      done = broker_.hold(id, false, caller, now());
+    else if (what == "owners" || what == "end")
+      done = change_running(id, what, call);
+    else
+      done = no_such_place(call);
+    if (!done) return answer.send(refusal(done.error()));
+    if (settle())
+      show(id, call, answer);
+    else
+      answer.send(refusal(*fault_));
+  }
+
+  Status change_running(JobId id, std::string_view what, const Call& call) {
+    const Job* job = broker_.job(id);
+    if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0))
+      return Error{ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
+    const auto asked = broker::job_of(call.body);
+    if (!asked) return asked.error();
+    if (what == "owners") {
+      const auto owners = owners_of(*asked, call);
+      if (!owners) return owners.error();
+      broker_.set_owners(id, *owners);
+      watch(id, *owners);
+      return Done{};
+    }
+    const bool is_good = asked->outcome && asked->outcome->kind == model::OutcomeClass::kOk;
+    broker_.end(id, is_good ? JobState::kDone : JobState::kFailed, asked->outcome, "", now());
+    watched_.erase(id);
+    return Done{};
+  }
+
+  // What follows from a change.
+
+  /// Starts what fits, writes it all down, and tells those who wait. False where it could not be
+  /// written: nothing of it is told then, and the daemon ends, to begin again from the journal.
+  bool settle() {
+    static_cast<void>(broker_.start_what_fits(now()));
+    const auto changed = broker_.changed();
+    if (changed.empty()) return true;
+    std::vector<const Job*> rows;
+    for (const JobId id : changed) rows.push_back(broker_.job(id));
+    const auto written = journal_.write(rows);
+    if (!written) {
+      stop_with(written.error());
+      return false;
+    }
+    is_dirty_ = true;
+    for (const JobId id : changed) tell(id);
+    return true;
+  }
+
+  void tell(JobId id) {
+    std::list<std::pair<JobId, Waiting>> mine;
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
+      const auto next = std::next(at);
+      if (at->first == id || !at->second.answer.is_wanted()) mine.splice(mine.end(), waiting_, at);
+      at = next;
+    }
+    for (const auto& [job, one] : mine)
+      if (one.answer.is_wanted()) show(job, one.call, one.answer);
+  }
+
+  // The processes of jobs.
+
+  struct Watch {
+    model::ProcessId process;
+    std::unique_ptr<asio::posix::stream_descriptor> handle;
+  };
+
+  void watch(JobId id, const std::vector<model::ProcessId>& owners) {
+    auto& watches = watched_[id];
+    watches.clear();
+    for (const model::ProcessId& one : owners) {
+      const int handle = static_cast<int>(::syscall(SYS_pidfd_open, one.pid, 0));
+      // Not this process any more: its number was given to another.
+      if (handle >= 0 && start_ticks_of(one.pid) != one.start_ticks) {
+        ::close(handle);
+        continue;
+      }
+      if (handle < 0) continue;
+      watches.push_back({one, std::make_unique<asio::posix::stream_descriptor>(loop_, handle)});
+      watches.back().handle->async_wait(asio::posix::stream_descriptor::wait_read,
+                                        [this, id, one](error_code problem) {
+                                          if (!problem) gone(id, one);
+                                        });
+    }
+    if (watches.empty() && !owners.empty()) asio::post(loop_, [this, id] { all_gone(id); });
+  }
+
+  void gone(JobId id, const model::ProcessId& process) {
+    const auto found = watched_.find(id);
+    if (found == watched_.end()) return;
+    std::erase_if(found->second, [&](const Watch& one) { return one.process == process; });
+    if (found->second.empty()) all_gone(id);
+  }
+
+  void all_gone(JobId id) {
+    const auto found = watched_.find(id);
+    if (found == watched_.end() || !found->second.empty()) return;
+    watched_.erase(found);
+    const Job* job = broker_.job(id);
+    if (job == nullptr) return;
+    if (job->state == JobState::kRunning)
+      broker_.end(id, JobState::kLost, {},
+                  std::string(tr("its processes are gone, and nobody said how they ended")), now());
+    else
+      static_cast<void>(broker_.cancel(id, {job->uid, true}, now()));
+    settle();
+  }
+
+  // Time.
+
+  void tick() {
+    tick_.expires_after(std::chrono::seconds(1));
+    tick_.async_wait([this](error_code problem) {
+      if (problem) return;
+      if (is_dirty_) {
+        is_dirty_ = false;
+        asio::post(syncing_, [this] { journal_.sync(); });
+        journal_.tidy();
+      }
+      if (broker_.queue().waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
+      const bool is_idle = broker_.queue().waiting_count() + broker_.queue().running_count() == 0;
+      if (options_.idle_seconds > 0 && is_idle &&
+          now().steady - last_call_ > std::chrono::seconds(options_.idle_seconds))
+        return loop_.stop();
+      tick();
+    });
+  }
+
+  struct Waiting {
+    Call call;
+    Answer answer;
+  };
+
+  const DaemonOptions& options_;
+  asio::io_context loop_{1};
+  Broker broker_{options_.rules};
+  Journal journal_;
+  system::UserNames users_;
+  std::unique_ptr<Server> server_;
+  asio::signal_set signals_;
+  asio::steady_timer tick_;
+  asio::thread_pool syncing_;
+  std::function<void()> ready_;
+  std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
+  std::list<std::pair<JobId, Waiting>> waiting_;
+  std::map<JobId, std::vector<Watch>> watched_;
+  std::optional<Error> fault_;
+  policy::Instant seen_at_{-1'000'000}, last_call_ = now().steady;
+  bool looking_ = false, is_restored_ = false, is_dirty_ = false;
+  Observer observer_;  // last: its thread ends before what it tells is gone
+};
+
+}  // namespace
+
+Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
+  auto journal = Journal::open(options.state_folder);
+  if (!journal) return std::move(journal).error();
+  Daemon daemon(options, *std::move(journal));
+  return daemon.run(ready);
+}
+
+}  // namespace berth::serve

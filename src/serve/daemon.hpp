@@ -1,0 +1,29 @@
+// The daemon: one event loop that owns the broker's state, its journal, its socket and the handles
+// of the jobs' processes. Every change is in the journal before anyone is told of it; where the
+// journal refuses it, the state is what the journal last held.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "inventory/observe.hpp"
+#include "policy/queue.hpp"
+
+namespace berth::serve {
+
+struct DaemonOptions {
+  std::string socket;        // its path
+  std::string state_folder;  // of the journal
+  bool for_all = false;      // of the machine; else for its own user alone
+  int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
+  policy::QueueRules rules;
+  inventory::Sources sources;
+};
+
+/// Until SIGTERM, SIGINT, or idleness. Calls `ready` when the socket answers. Fails as
+/// Journal::open and Server::listen.
+[[nodiscard]] Status run_daemon(const DaemonOptions& options,
+                                const std::function<void()>& ready = {});
+
+}  // namespace berth::serve
