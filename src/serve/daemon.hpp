@@ -3,7 +3,7 @@
 // journal refuses it, the state is what the journal last held.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "base/result.hpp"
