@@ -57,6 +57,7 @@ struct PythonFacts {
   Fact<std::string> interpreter;  // its path; absent: there is no Python
   Fact<std::string> version;      // "3.11"
   std::string prefix;             // the folder of the environment or installation
+  std::string base;               // of the installation that a venv was made from; else the same
   bool is_venv = false, is_conda = false, has_uv = false;
   bool is_externally_managed = false;             // a distribution's: pip would refuse
   Fact<std::string> machine;                      // "x86_64", "aarch64"

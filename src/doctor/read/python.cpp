@@ -210,6 +210,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.interpreter = behind_shim(tree, environment, interpreter);
   const Place place = place_of(tree, *facts.interpreter, facts);
   facts.prefix = place.prefix;
+  facts.base = place.base_prefix;
   facts.machine = machine_of(tree);
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
