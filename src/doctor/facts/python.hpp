@@ -53,6 +53,12 @@ struct CudaLibrary {
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 };
 
+/// A copy of a runtime of OpenMP: GNU's, or Intel's and LLVM's, which are one.
+struct OpenMp {
+  std::string path;  // after links
+  bool gnu = false;
+};
+
 struct PythonFacts {
   Fact<std::string> interpreter;  // its path; absent: there is no Python
   Fact<std::string> version;      // "3.11"
@@ -69,6 +75,8 @@ struct PythonFacts {
   Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
   Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
   Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
+
+  Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;

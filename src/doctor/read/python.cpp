@@ -223,6 +223,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.libraries = why;
     facts.libdevice = why;
     facts.bitsandbytes = why;
+    facts.openmp = why;
     return facts;
   }
   facts.version = place.version;

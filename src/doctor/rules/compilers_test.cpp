@@ -159,3 +159,29 @@ TEST_CASE("TensorFlow with an older CUDA than it was tested with is named") {
   CHECK(!with("12.2.140", From::kWheel));  // LIB07
   CHECK(!with("12.2.140", From::kConda));
 }
+
+TEST_CASE("runtimes of OpenMP that end a program are named, others live beside each other") {
+  Facts facts = healthy();
+  const OpenMp of_torch{"/venv/site/torch/lib/libgomp-a34b3233.so.1", true};
+  const OpenMp of_sklearn{"/venv/site/scikit_learn.libs/libgomp-d22c30c5.so.1", true};
+  const OpenMp of_mkl{"/conda/lib/libiomp5.so", false};
+  facts.python.openmp = std::vector{of_torch, of_sklearn, of_mkl};
+  CHECK(!holds("CPU04", facts));
+  SUBCASE("mkl-service beside GNU's") {
+    add(facts, "mkl-service", "2.4.0");
+    CHECK(severity("CPU04", facts) == Severity::kInfo);
+    facts.process.environment = Environment{{"MKL_THREADING_LAYER", "intel"}};
+    CHECK(severity("CPU04", facts) == Severity::kWarning);
+    facts.process.environment = Environment{{"MKL_THREADING_LAYER", "GNU"}};
+    CHECK(!holds("CPU04", facts));
+    facts.process.environment = Environment{{"MKL_SERVICE_FORCE_INTEL", "1"}};
+    CHECK(!holds("CPU04", facts));
+  }
+  SUBCASE("two of Intel's") {
+    facts.python.openmp = std::vector{
+        of_torch, of_mkl, OpenMp{"/venv/site/ctranslate2.libs/libiomp5-b1b2.so", false}};
+    CHECK(severity("CPU04", facts) == Severity::kWarning);
+    facts.process.environment = Environment{{"KMP_DUPLICATE_LIB_OK", "TRUE"}};
+    CHECK(!holds("CPU04", facts));
+  }
+}
