@@ -51,9 +51,7 @@ void look_at_files(const Tree& tree, StuckProcess& one) {
       look_for_node(tree, folder + "/task/" + thread, one);
 }
 
-}  // namespace
-
-Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree) {
+Fact<std::vector<StuckProcess>> find_stuck(const Tree& tree) {
   const auto driver = tree.node("/dev/nvidiactl");
   if (driver.is_unreadable()) return driver.why();
   if (!driver) return {};
@@ -73,6 +71,13 @@ Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree) {
     found.push_back(std::move(one));
   }
   return found;
+}
+
+}  // namespace
+
+Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree) {
+  // Another user's open files are refused: then who holds what is known in part.
+  return tree.watched([&] { return find_stuck(tree); });
 }
 
 }  // namespace berth::doctor
