@@ -53,6 +53,14 @@ struct CudaLibrary {
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 };
 
+/// A pip that a shell would run, and that installs for another Python.
+struct OtherPip {
+  std::string path;                     // of its script
+  std::string interpreter;              // that its first line names
+  std::string version;                  // of that: "3.8"
+  std::vector<std::string> frameworks;  // that are installed there, and not here: dist-info folders
+};
+
 /// A copy of a runtime of OpenMP: GNU's, or Intel's and LLVM's, which are one.
 struct OpenMp {
   std::string path;  // after links
@@ -77,6 +85,8 @@ struct PythonFacts {
   Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
 
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
+
+  Fact<OtherPip> other_pip;  // absent: pip installs for this Python
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;

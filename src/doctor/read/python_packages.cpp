@@ -167,8 +167,8 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
                                 return found;
                               });
   facts.bitsandbytes = read_bitsandbytes(tree, facts);
-  read_openmp(tree, facts);
   read_cuda_files(tree, environment, facts);
+  read_openmp(tree, facts);
 }
 
 }  // namespace berth::doctor
