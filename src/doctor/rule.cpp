@@ -28,7 +28,8 @@ std::vector<Rule> all_rules() {
                            container_host_rules(), visible_device_rules(), environment_rules(),
                            library_rules(),        wheel_rules(),          framework_rules(),
                            package_rules(),        import_rules(),         fit_rules(),
-                           processor_rules(),      runtime_rules(),        asked_rules()})
+                           compiler_rules(),       processor_rules(),      runtime_rules(),
+                           asked_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

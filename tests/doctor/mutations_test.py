@@ -24,6 +24,7 @@ PARTS = ("files", "nodes", "variables", "log", "driver", "gpu", "gpus", "process
 # Rules that no change of a recorded machine can give first, and why.
 NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
+    "RT02": "it is about a pasted error (asked_test.py)",
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }

@@ -34,8 +34,9 @@ std::string expanded(std::string text, std::string_view word, const std::string&
   return text;
 }
 
-/// What ldconfig would put into the cache, where a bundle has none: the folders of ld.so.conf.
-std::vector<std::string> folders_of_configuration(const Tree& tree) {
+}  // namespace
+
+std::vector<std::string> configured_folders(const Tree& tree) {
   std::vector<std::string> files{"/etc/ld.so.conf"};
   for (const std::string& name : tree.list("/etc/ld.so.conf.d").value_or({}))
     if (name.ends_with(".conf")) files.push_back("/etc/ld.so.conf.d/" + name);
@@ -48,8 +49,6 @@ std::vector<std::string> folders_of_configuration(const Tree& tree) {
   }
   return found;
 }
-
-}  // namespace
 
 std::string words_for(FoundBy by) {
   switch (by) {
@@ -81,7 +80,7 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
   if (const auto cache = tree.read("/etc/ld.so.cache", 16 << 20))
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
-    configured_ = folders_of_configuration(tree);
+    configured_ = configured_folders(tree);
   // Until a program tells which machine it is for.
   for (const char* folder :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",

@@ -36,6 +36,9 @@ struct LoadedObject {
   Elf elf;
 };
 
+/// What ldconfig would look through for the cache, where a bundle has none: ld.so.conf's folders.
+[[nodiscard]] std::vector<std::string> configured_folders(const Tree& tree);
+
 class Loader {
  public:
   Loader(const Tree& tree, const Environment& environment);
