@@ -106,8 +106,9 @@ bool is_virtual(const Tree& tree) {
 }
 
 bool in_container(const Tree& tree) {
-  for (const char* sign : {"/.dockerenv", "/run/.containerenv", "/.singularity.d",
-                           "/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
+  for (const char* sign :
+       {"/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/secrets/kubernetes.io",
+        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
     if (tree.exists(sign)) return true;
   return false;
 }

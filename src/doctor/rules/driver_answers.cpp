@@ -57,6 +57,10 @@ void compute_mode(Examination& look) {
     if (mode == nullptr || *mode == "default") continue;
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
+    // An MPS server is the one program, and lets all others in.
+    if (!prohibited && look.facts.nvidia.mps_control &&
+        look.facts.driver.cuda_init.value_or(1) == 0)
+      continue;
     Finding& finding =
         look.found(prohibited ? text("GPU {} is set to take no programs at all", gpu.pci_address)
                    : held ? text("GPU {} takes one program only, and one has it", gpu.pci_address)
@@ -76,8 +80,9 @@ void vgpu_licence(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) {
     const std::string* licence = look.see(gpu.vgpu_licence);
     if (licence == nullptr || *licence != "unlicensed") continue;
-    Finding& finding =
-        look.found(text("the vGPU {} has no licence, so it is slowed down", gpu.pci_address));
+    Finding& finding = look.found(
+        text("the vGPU {} has no licence: it is slowed down, and some programs cannot start",
+             gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back({"sudo systemctl restart nvidia-gridd && nvidia-smi -q | grep -i licen",
                            text("with the token in /etc/nvidia/ClientConfigToken")});

@@ -217,6 +217,12 @@ void gpu_lost(Examination& look) {
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));
     if (never_came) finding.evidence.push_back(quoted(line));
+    for (const std::string& one : log.value_or({}))
+      if (one.find(gpu->address.substr(0, gpu->address.rfind('.')) + "): 79,") !=
+          std::string::npos) {
+        finding.evidence.push_back(quoted(one));
+        break;
+      }
     if (said) finding.evidence.push_back(text("NVML 15: the GPU is lost"));
     if (gone != nullptr && *gone)
       finding.evidence.push_back(
