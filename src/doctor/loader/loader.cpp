@@ -132,6 +132,16 @@ std::vector<std::string> Loader::folders(const std::string& list, const std::str
   return found;
 }
 
+bool Loader::try_cache(bool without_defaults, LoadedObject& into) const {
+  const auto rows = cache_.find(into.name);
+  if (rows == cache_.end()) return false;
+  return std::any_of(rows->second.begin(), rows->second.end(), [&](const std::string& path) {
+    const bool is_default =
+        std::find(defaults_.begin(), defaults_.end(), folder_of(path)) != defaults_.end();
+    return !(without_defaults && is_default) && try_file(path, FoundBy::kCache, into);
+  });
+}
+
 LoadedObject Loader::look_up(const std::string& name, int by) const {
   LoadedObject object;
   object.name = name;
@@ -159,14 +169,7 @@ LoadedObject Loader::look_up(const std::string& name, int by) const {
       try_folders(folders(loader->elf.runpath, origin(*loader)), FoundBy::kRunpath, object))
     return object;
   const bool only_own = loader != nullptr && loader->elf.no_default_folders;
-  if (const auto rows = cache_.find(name); rows != cache_.end()) {
-    for (const std::string& path : rows->second) {
-      const std::string folder = folder_of(path);
-      const bool is_default =
-          std::find(defaults_.begin(), defaults_.end(), folder) != defaults_.end();
-      if (!(only_own && is_default) && try_file(path, FoundBy::kCache, object)) return object;
-    }
-  }
+  if (try_cache(only_own, object)) return object;
   if (try_folders(configured_, FoundBy::kCache, object)) return object;
   if (!only_own) static_cast<void>(try_folders(defaults_, FoundBy::kDefault, object));
   return object;

@@ -28,7 +28,7 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
     const std::string root = parent(parent(path));
     std::string version = variable(environment, "PYENV_VERSION");
     if (version.empty()) version = tree.line(root + "/version").value_or("");
-    const std::string real = root + "/versions/" + version + "/bin/python3";
+    std::string real = root + "/versions/" + version + "/bin/python3";
     if (!version.empty() && tree.exists(real)) return real;
   }
   return path;
