@@ -29,7 +29,7 @@ std::string program(const Tree& tree, const Fact<Environment>& environment, std:
   std::string path = variable(environment, "PATH");
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
   for (const std::string_view folder : split(path, ':')) {
-    const std::string file = std::string(folder) + "/" + std::string(name);
+    std::string file = std::string(folder) + "/" + std::string(name);
     if (folder.starts_with('/') && tree.exists(file)) return file;
   }
   return "";

@@ -45,6 +45,7 @@ TEST_CASE(
 
   Facts contained = healthy();
   log(contained, "NVRM: Xid (PCI:0000:01:00): 94, pid=7, Contained: SM (0x1).");
+  first_answer(contained, [](auto& gpu) { gpu.remap_pending = {}; });
   CHECK(diagnose_with(ground_rules(), contained, {}).findings.front().severity > Severity::kInfo);
   first_answer(contained, [](auto& gpu) {
     gpu.remap_pending = gpu.remap_failed = false;
