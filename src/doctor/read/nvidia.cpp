@@ -212,7 +212,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.modprobe = read_modprobe(tree);
   read_libraries(tree, facts);
   facts.installers = read_installers(tree);
-  facts.firmware = read_firmware(tree);
+  facts.firmware = tree.watched([&] { return read_firmware(tree); });
   facts.nodes = read_nodes(tree);
   facts.modprobe_helper = read_helper(tree);
   read_fabric_manager(tree, facts);

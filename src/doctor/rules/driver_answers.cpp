@@ -58,8 +58,9 @@ void compute_mode(Examination& look) {
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
     // An MPS server is the one program, and lets all others in.
-    if (!prohibited && look.facts.nvidia.mps_control &&
-        look.facts.driver.cuda_init.value_or(1) == 0)
+    const auto& server = look.facts.nvidia.mps_control;
+    if (!prohibited && look.facts.driver.cuda_init.value_or(1) == 0 &&
+        (look.see(server) != nullptr || server.is_unreadable()))
       continue;
     Finding& finding =
         look.found(prohibited ? text("GPU {} is set to take no programs at all", gpu.pci_address)
@@ -143,7 +144,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "ENV04 FW*", mig_empty},
     {"DRV20", Layer::kDriver, Severity::kError, true,
      msgid("a compute mode that keeps programs out"), "FW*", compute_mode},
-    {"DRV21", Layer::kDriver, Severity::kError, false, msgid("a vGPU without a licence"), "RT*",
+    {"DRV21", Layer::kDriver, Severity::kError, true, msgid("a vGPU without a licence"), "RT*",
      vgpu_licence},
     {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that waits for a reset"),
      "DRV26", remap_pending},

@@ -305,7 +305,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "FW06", arch_missing_new},
     {"FW04", Layer::kFramework, Severity::kFatal, true,
      msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
-    {"FW07", Layer::kFramework, Severity::kFatal, false,
+    {"FW07", Layer::kFramework, Severity::kFatal, true,
      msgid("PyTorch built for another vendor's GPUs"), "", wrong_backend},
     {"FW12", Layer::kFramework, Severity::kError, false,
      msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},
