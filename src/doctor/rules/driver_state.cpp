@@ -35,8 +35,9 @@ void uvm_missing(Examination& look) {
   // A node without its module still loads that when it is opened; unless CUDA says that it did not.
   if (!uvm.is_absent() && !(unloaded && cuda)) return;
   // Outside of a container CUDA makes them by itself when it starts, if nvidia-modprobe may.
+  const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
   const bool helps_itself =
-      !look.facts.machine.in_container && look.facts.nvidia.modprobe_helper.value_or(false);
+      !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
   if (helps_itself && !cuda) return;
   Finding& finding = look.found(
       unloaded
