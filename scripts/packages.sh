@@ -18,7 +18,7 @@ packages_for() {
 
 why() {
   case $1 in
-    build) echo "to build Berth: compiler, CMake, Ninja, header-only libraries, message catalogues" ;;
+    build) echo "to build Berth: compiler, CMake, Ninja, libraries (headers, and SQLite), message catalogues" ;;
     test) echo "to test it: doctest, sanitizers and libFuzzer (clang), OpenCL on the CPU, PyTorch for the examples" ;;
     torch) echo "to train the demo's network: this Python has no PyTorch" ;;
     digits) echo "for the handwritten digits that the demo learns" ;;

@@ -54,9 +54,9 @@ void take(const Json& from, const char* key, std::optional<T>& into) {
 
 /// The array behind the key; none where it is not there.
 const Json& list_of(const Json& from, const char* key) {
-  static const Json kNone = Json::array();
+  static const Json none = Json::array();
   const auto found = from.find(key);
-  if (found == from.end()) return kNone;
+  if (found == from.end()) return none;
   static_cast<void>(found->get_ref<const Json::array_t&>());
   return *found;
 }

@@ -100,7 +100,7 @@ class Daemon {
   Status run(const std::function<void()>& ready) {
     auto server =
         Server::listen(loop_, options_.socket, options_.for_all,
-                       [this](Call call, Answer answer) { take(std::move(call), answer); });
+                       [this](Call call, const Answer& answer) { take(std::move(call), answer); });
     if (!server) return server.error();
     server_ = *std::move(server);
     signals_.async_wait([this](error_code problem, int) {
@@ -306,6 +306,7 @@ class Daemon {
     const auto changed = broker_.changed();
     if (changed.empty()) return true;
     std::vector<const Job*> rows;
+    rows.reserve(changed.size());
     for (const JobId id : changed) rows.push_back(broker_.job(id));
     const auto written = journal_.write(rows);
     if (!written) {

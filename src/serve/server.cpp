@@ -15,6 +15,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -78,18 +79,12 @@ bool decode(std::string_view text, std::string& into) {
       into += text[i] == '+' ? ' ' : text[i];
       continue;
     }
-    int value = 0;
-    for (int digit = 0; digit < 2; ++digit) {
-      const char c = ++i < text.size() ? text[i] : '?';
-      const int number = c >= '0' && c <= '9'   ? c - '0'
-                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                : -1;
-      if (number < 0) return false;
-      value = value * 16 + number;
-    }
-    if (value == 0) return false;
+    const std::string_view digits = text.substr(i + 1, 2);
+    unsigned value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() != 2 || read.ptr != digits.data() + 2 || value == 0) return false;
     into += static_cast<char>(value);
+    i += 2;
   }
   return true;
 }
@@ -332,11 +327,14 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
 Server::Server(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
-  error_code ignored;
-  parts_->acceptor.close(ignored);
-  parts_->again.cancel();
-  const auto open = parts_->open;
-  for (Answer::Connection* one : open) one->close();
+  try {
+    error_code ignored;
+    parts_->acceptor.close(ignored);
+    parts_->again.cancel();
+    // Their handlers are run, and they are gone, when the loop turns again, or with it.
+    for (Answer::Connection* one : parts_->open) one->close();
+  } catch (const std::exception&) {  // a timer's cancel() may throw, and never does
+  }
   ::unlink(parts_->path.c_str());
 }
 

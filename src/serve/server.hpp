@@ -65,7 +65,7 @@ struct Limits {
 
 class Server {
  public:
-  using Handle = std::function<void(Call, Answer)>;
+  using Handle = std::function<void(Call, const Answer&)>;
   /// Makes the socket, mode 0600 or, for all users of the machine, 0666 (identity comes from the
   /// kernel). What lies there and answers nobody is replaced. Fails with kUnavailable (E0909:
   /// another broker listens there; E0910: the socket cannot be made).

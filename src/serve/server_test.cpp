@@ -32,7 +32,7 @@ class Running {
     folder = ::mkdtemp(name);
     auto made = Server::listen(
         loop, path(), false,
-        [this](Call call, Answer answer) {
+        [this](const Call& call, const Answer& answer) {
           if (call.path == "/later") {
             waiting.push_back(answer);
             return;
@@ -183,7 +183,8 @@ TEST_CASE("who opens too many connections loses the oldest idle one") {
 TEST_CASE("one path has one server, and what a dead one left is replaced") {
   Running server;
   boost::asio::io_context other;
-  const auto second = Server::listen(other, server.path(), false, [](Call, Answer) {});
+  const auto second =
+      Server::listen(other, server.path(), false, [](const Call&, const Answer&) {});
   REQUIRE_FALSE(second);
   CHECK(second.error().id == "E0909");
   const std::string stale = server.folder + "/stale";
@@ -194,9 +195,12 @@ TEST_CASE("one path has one server, and what a dead one left is replaced") {
     std::strcpy(address.sun_path, stale.c_str());
     REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   }
-  CHECK(Server::listen(other, stale, false, [](Call, Answer) {}));
-  CHECK(Server::listen(other, "/proc/none/s", false, [](Call, Answer) {}).error().id == "E0910");
-  CHECK(Server::listen(other, "/tmp/" + std::string(200, 'x'), false, [](Call, Answer) {})
+  CHECK(Server::listen(other, stale, false, [](const Call&, const Answer&) {}));
+  CHECK(
+      Server::listen(other, "/proc/none/s", false, [](const Call&, const Answer&) {}).error().id ==
+      "E0910");
+  CHECK(Server::listen(other, "/tmp/" + std::string(200, 'x'), false,
+                       [](const Call&, const Answer&) {})
             .error()
             .id == "E0910");
 }
