@@ -48,6 +48,12 @@ const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) cons
   return nullptr;
 }
 
+const TensorflowRelease* Compatibility::tensorflow_of(std::string_view version) const {
+  for (const TensorflowRelease& row : tensorflow)
+    if (in_range(version, row.version)) return &row;
+  return nullptr;
+}
+
 bool sass_serves(const std::vector<std::string>& arch, std::string_view capability) {
   const Version wanted = version_of(capability);
   return std::any_of(arch.begin(), arch.end(), [&](const std::string& one) {

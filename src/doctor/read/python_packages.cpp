@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostDistributions = 20'000;
 
-/// Whose requirements some rule compares.
+/// Whose requirements some rule compares, all of them.
 bool is_pinned(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"torch", "torchvision", "torchaudio", "xformers", "jax", "jaxlib"});
@@ -45,6 +45,21 @@ void read_details(const Tree& tree, Distribution& one) {
   if (!metadata.version.empty()) one.version = metadata.version;
 }
 
+/// Who requires NVIDIA's wheels, asked only where there are some.
+void read_needs_of_nvidia(const Tree& tree, std::vector<Distribution>& all) {
+  constexpr std::size_t kMost = 2'000;
+  const auto is_nvidia = [](const std::string& name) { return name.starts_with("nvidia-"); };
+  if (std::none_of(all.begin(), all.end(),
+                   [&](const Distribution& one) { return is_nvidia(one.name); }))
+    return;
+  std::size_t asked = 0;
+  for (Distribution& one : all) {
+    if (is_nvidia(one.name) || is_pinned(one.name) || ++asked > kMost) continue;
+    for (std::string& row : parse_metadata(tree.read(one.path + "/METADATA").value_or("")).needs)
+      if (is_nvidia(parse_requirement(row).name)) one.needs.push_back(std::move(row));
+  }
+}
+
 Fact<std::vector<Distribution>> read_distributions(const Tree& tree,
                                                    const std::vector<PathEntry>& path) {
   std::vector<Distribution> found;
@@ -63,6 +78,7 @@ Fact<std::vector<Distribution>> read_distributions(const Tree& tree,
       found.push_back(std::move(one));
     }
   }
+  read_needs_of_nvidia(tree, found);
   return found;
 }
 

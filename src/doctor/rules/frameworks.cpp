@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -11,46 +12,6 @@
 
 namespace berth::doctor {
 namespace {
-
-/// A framework that was built with some CUDA.
-struct CudaUse {
-  std::string what;  // "PyTorch 2.4.1+cu121"
-  std::string cuda;  // "12.1", or "12" where any of that major will do
-  std::string path;  // that says so
-  bool is_torch = false;
-};
-
-void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
-  if (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"))
-    uses.push_back({named(one), beginning(one.name.substr(8), 1), one.path});
-  if (one.name.starts_with("cupy-cuda")) {
-    const std::string tag = one.name.substr(9);  // "12x", "118"
-    uses.push_back(
-        {named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag), one.path});
-  }
-}
-
-std::vector<CudaUse> cuda_uses(Examination& look) {
-  std::vector<CudaUse> uses;
-  const PythonFacts& python = look.facts.python;
-  if (const std::string cuda = torch_cuda(look); !cuda.empty())
-    uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
-  const auto* distributions = look.see(python.distributions);
-  if (distributions == nullptr) return uses;
-  const Compatibility& known = look.knowledge.compatibility();
-  for (const Distribution& one : *distributions) {
-    add_jax_and_cupy(one, uses);
-    if (one.name == "tensorflow" && !is_aarch64(look.facts))
-      for (const TensorflowRelease& row : known.tensorflow)
-        if (in_range(one.version, row.version))
-          uses.push_back({"TensorFlow " + one.version, row.cuda, one.path});
-    if (one.name == "onnxruntime-gpu")
-      for (const OnnxRelease& row : known.onnx)
-        if (!row.cuda.empty() && in_range(one.version, row.version))
-          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
-  }
-  return uses;
-}
 
 /// By CUDA's own numbers where both are known: on WSL the driver's are those of Windows.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
@@ -93,29 +54,39 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
                                   beginning(*cuda), driver.cuda)});
 }
 
+/// The first that the driver is too old for.
+const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
+                       const std::vector<CudaUse>& uses) {
+  const auto one = std::find_if(uses.begin(), uses.end(), [&](const CudaUse& use) {
+    return too_old(known, driver, use.cuda);
+  });
+  return one == uses.end() ? nullptr : &*one;
+}
+
 void driver_too_old(Examination& look) {
-  const auto uses = cuda_uses(look);
+  const auto frameworks = framework_uses(look), others = library_uses(look);
   const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
-  if ((uses.empty() && !in_image) || seen_gpus(look).empty()) return;
+  if ((frameworks.empty() && others.empty() && !in_image) || seen_gpus(look).empty()) return;
   const SeenDriver driver = nvidia_driver(look);
   const Compatibility& known = look.knowledge.compatibility();
-  for (const CudaUse& use : uses) {
-    if (!too_old(known, driver, use.cuda)) continue;
-    const std::string has = driver.version.empty() ? "CUDA " + driver.cuda : driver.version;
-    Finding& finding =
-        look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}",
-                        has, use.what, use.cuda));
-    finding.evidence.push_back(said(driver));
-    finding.evidence.push_back(fmt::format("{}: CUDA {}", use.path, use.cuda));
-    if (use.is_torch) add_torch_fix(look, finding);
-    if (const std::string lowest = known.driver_for(use.cuda); !lowest.empty())
-      finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
-                                      "reboot, in a container on the host; the CUDA toolkit and "
-                                      "nvcc do not matter",
-                                      lowest)});
-    return;
-  }
-  image_too_new(look, driver);
+  const CudaUse* use = too_new(known, driver, frameworks);
+  const bool frameworks_fit = use == nullptr && !frameworks.empty();
+  if (use == nullptr) use = too_new(known, driver, others);
+  if (use == nullptr) return image_too_new(look, driver);
+  const std::string has = driver.version.empty() ? "CUDA " + driver.cuda : driver.version;
+  Finding& finding =
+      look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}", has,
+                      use->what, use->cuda));
+  // A package beside a framework that runs: it may be nobody's way to the GPU.
+  if (frameworks_fit) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(said(driver));
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
+  if (use->is_torch) add_torch_fix(look, finding);
+  if (const std::string lowest = known.driver_for(use->cuda); !lowest.empty())
+    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
+                                    "reboot, in a container on the host; the CUDA toolkit and "
+                                    "nvcc do not matter",
+                                    lowest)});
 }
 
 /// Built as the wheels of PyTorch's own index are, whose architectures the tables know; so were the
