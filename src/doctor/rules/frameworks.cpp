@@ -219,6 +219,10 @@ void wrong_backend(Examination& look) {
       nvidia ? text("PyTorch {} is built for AMD's ROCm, and the GPU is NVIDIA's", torch->version)
              : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
   finding.evidence.push_back(torch->path);
+  if (amd && look.facts.rocm.nodes)
+    for (const KfdNode& node : *look.facts.rocm.nodes)
+      finding.evidence.push_back(
+          fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()));
   if (nvidia) {
     add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
@@ -276,7 +280,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "FW06", arch_missing_new},
     {"FW04", Layer::kFramework, Severity::kFatal, true,
      msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
-    {"FW07", Layer::kFramework, Severity::kFatal, false,
+    {"FW07", Layer::kFramework, Severity::kFatal, true,
      msgid("PyTorch built for another vendor's GPUs"), "", wrong_backend},
     {"FW12", Layer::kFramework, Severity::kError, false,
      msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},

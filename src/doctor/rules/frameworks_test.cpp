@@ -340,6 +340,24 @@ TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm"
   CHECK(first(facts).empty());
 }
 
+TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside NVIDIA's") {
+  Facts facts = healthy();
+  const auto gpus = facts.driver.gpus;
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.machine.pci = std::vector<PciFunction>{};
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
+  CHECK(first(facts).empty());
+  facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
+  CHECK(first(facts).empty());  // any machine with amdgpu has the node
+  facts.container.kind = std::string("docker");
+  CHECK(first(facts) == "FW07");
+  facts.container.kind = {};
+  facts.rocm.folder = std::string("/opt/rocm");
+  CHECK(first(facts) == "FW07");
+  facts.driver.gpus = gpus;
+  CHECK(first(facts).empty());
+}
+
 TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's time") {
   Facts facts = healthy();
   set_torch(facts, "1.4.0", "10.1");

@@ -372,7 +372,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "", extension_build},
     {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
      "LIB07 LIB10", jax_plugin},
-    {"FW17", Layer::kFramework, Severity::kError, false,
+    {"FW17", Layer::kFramework, Severity::kError, true,
      msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_binary},
 });
 
