@@ -135,7 +135,8 @@ enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 /// kUnknown where the tables have no row for that GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
                                        std::string_view capability);
-/// SASS for X.y runs on X.z with z ≥ y, never across majors; PTX is compiled for what is newer.
+/// SASS for X.y runs on X.z with z ≥ y, never across majors, and never between a Jetson's GPU and
+/// another (https://github.com/pytorch/pytorch/issues/145560); PTX is compiled for what is newer.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
 /// Whether the official wheel of this torch has kernels for a GPU.
 [[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,

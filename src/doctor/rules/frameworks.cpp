@@ -89,17 +89,6 @@ void driver_too_old(Examination& look) {
                                     lowest)});
 }
 
-/// Built as the wheels of PyTorch's own index are, whose architectures the tables know; so were the
-/// conda packages of PyTorch's own channel ("py3.7_cuda10.1.243_cudnn7.6.3_0").
-bool is_official_build(Examination& look) {
-  const std::string& version = look.facts.python.torch->version;
-  const CondaPackage* conda = conda_package(look, "pytorch");
-  const bool of_pytorch = conda == nullptr || (conda->build.starts_with("py3.") &&
-                                               conda->build.find("_cuda") != std::string::npos);
-  return of_pytorch && version.find("a0") == std::string::npos &&
-         version.find(".nv") == std::string::npos && version.find("git") == std::string::npos;
-}
-
 struct Lacking {
   SeenGpu gpu;
   bool is_newer = false;  // than all that the wheel serves
@@ -121,12 +110,18 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
 std::vector<Lacking> gpus_without_kernels(Examination& look) {
   std::vector<Lacking> lacking;
   const std::string cuda = torch_cuda(look);
-  if (cuda.empty() || !is_official_build(look)) return lacking;
+  if (cuda.empty()) return lacking;
+  const auto gpus = seen_gpus(look);
+  const bool is_own = look.facts.python.has_pytorchs_own_build();
+  const TorchCode* code = is_own || gpus.empty() ? nullptr : look.see(look.facts.python.torch_code);
+  if (!is_own && code == nullptr) return lacking;
   const Compatibility& known = look.knowledge.compatibility();
-  for (const SeenGpu& gpu : seen_gpus(look)) {
+  for (const SeenGpu& gpu : gpus) {
     if (gpu.capability.empty()) continue;
-    const Kernels kernels = torch_kernels(known, look.facts.python.torch->version, cuda,
-                                          is_aarch64(look.facts), gpu.capability);
+    const Kernels kernels =
+        is_own ? torch_kernels(known, look.facts.python.torch->version, cuda,
+                               is_aarch64(look.facts), gpu.capability)
+               : kernels_of({"", cuda, false, code->sass, code->ptx}, gpu.capability);
     if (kernels == Kernels::kByPtx) {
       // PTX is compiled by the driver, which takes none that is newer than itself.
       const SeenDriver driver = nvidia_driver(look);
@@ -139,12 +134,17 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
   return lacking;
 }
 
+std::string list_of(const std::vector<std::string>& sass, const std::string& ptx) {
+  std::string list = fmt::format("{}", fmt::join(sass, ", "));
+  if (!ptx.empty()) list += (list.empty() ? "" : ", ") + ptx + "+PTX";
+  return list;
+}
+
 std::string arch_list(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64) {
   for (const WheelArch& row : known.torch_archs)
     if (row.aarch64 == aarch64 && row.cuda == beginning(cuda) && in_range(version, row.versions))
-      return fmt::format("{}", fmt::join(row.arch, ", ")) +
-             (row.ptx.empty() ? "" : ", " + row.ptx + "+PTX");
+      return list_of(row.arch, row.ptx);
   return "";
 }
 
@@ -165,7 +165,10 @@ void arch_missing(Examination& look, bool newer) {
   finding.evidence.push_back(fmt::format("{}: CUDA {}", torch.path, cuda));
   const std::string list =
       arch_list(look.knowledge.compatibility(), torch.version, cuda, is_aarch64(look.facts));
-  if (!list.empty()) {
+  if (const auto& code = look.facts.python.torch_code) {
+    finding.evidence.push_back(
+        text("{} was compiled for {}", code->file, list_of(code->sass, code->ptx)));
+  } else if (!list.empty()) {
     finding.evidence.push_back(text("this wheel was compiled for {}", list));
   } else if (const auto* bounds =
                  look.knowledge.compatibility().toolkits_of(mine->gpu.capability)) {
