@@ -129,7 +129,11 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
         lacking.push_back({gpu, true, true});
     }
     if (kernels == Kernels::kLacks)
-      lacking.push_back({gpu, is_newer_than(known, cuda, gpu.capability), false});
+      lacking.push_back({gpu,
+                         is_own
+                             ? is_newer_than(known, cuda, gpu.capability)
+                             : code->sass.empty() || !is_older(gpu.capability, code->sass.front()),
+                         false});
   }
   return lacking;
 }
@@ -176,7 +180,11 @@ void arch_missing(Examination& look, bool newer) {
         newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
               : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
   }
-  add_torch_fix(look, finding);
+  if (look.facts.machine.is_jetson)
+    finding.fix.push_back({"", text("take the PyTorch that NVIDIA builds for this JetPack: "
+                                    "https://developer.download.nvidia.com/compute/redist/jp")});
+  else
+    add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
         {"", newer

@@ -329,6 +329,22 @@ TEST_CASE("a Jetson's GPU is on no bus, and a CPU wheel is still the wrong one")
   CHECK(first(facts) == "FW14");
 }
 
+TEST_CASE("a Jetson's chip tells its compute capability, and only its own SASS runs there") {
+  Facts facts = healthy();
+  facts.python.machine = std::string("aarch64");
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.driver.driver_version = {};
+  facts.driver.cuda_version = std::string("12.6");
+  facts.machine.is_jetson = true;
+  set_torch(facts, "2.5.0a0+872d972e41.nv24.08", "12.6");
+  facts.python.torch_code = TorchCode{"/venv/libtorch_cuda.so", {"8.7"}, ""};
+  CHECK(first(facts).empty());
+  facts.machine.tegra = std::string("tegra234");
+  CHECK(first(facts).empty());
+  facts.machine.tegra = std::string("tegra194");
+  CHECK(first(facts) == "FW04");
+}
+
 TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm") {
   Facts facts = healthy();
   facts.driver.gpus = std::vector<GpuAnswer>{};

@@ -18,7 +18,10 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
   // Part of the chip, and on no bus.
-  if (look.facts.machine.is_jetson) return {{text("Jetson's GPU"), "", ""}};
+  if (look.facts.machine.is_jetson) {
+    const std::string* chip = look.see(look.facts.machine.tegra);
+    return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
+  }
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return gpus;
   for (const PciFunction& one : *functions) {
