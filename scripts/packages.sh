@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by ./dev. need GROUP...: makes sure that the Debian packages of the groups are there, and
 # installs what is missing, saying what and why. apt's own settings (mirrors, proxies) hold: no host is named here.
 
@@ -44,7 +45,7 @@ need() {
     missing=$(missing_of "$group")
     [ -n "$missing" ] || continue
     echo "missing, $(why "$group"):"
-    echo "$missing" | sed 's/^/  /'
+    echo "  ${missing//$'\n'/$'\n'  }"
     mapfile -t -O "${#all[@]}" all <<<"$missing"
   done
   [ ${#all[@]} -eq 0 ] || install "${all[@]}"

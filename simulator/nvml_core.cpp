@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,12 +21,11 @@ constinit pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /// A file of BERTH_SIM_DIR in memory; nullptr where there is none of at least `least` bytes.
 void* map_file(const char* name, bool writable, std::size_t least, std::size_t* bytes) {
-  const char* folder = getenv("BERTH_SIM_DIR");
+  const char* folder = getenv("BERTH_SIM_DIR");  // NOLINT(concurrency-mt-unsafe): never set here
+  if (folder == nullptr) return nullptr;
   char path[4096];
-  if (folder == nullptr || strlen(folder) + strlen(name) + 2 > sizeof(path)) return nullptr;
-  strcpy(path, folder);
-  strcat(path, "/");
-  strcat(path, name);
+  const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+  if (length < 0 || static_cast<std::size_t>(length) >= sizeof(path)) return nullptr;
   const int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
   if (fd < 0) return nullptr;
   struct stat status = {};

@@ -113,22 +113,32 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }
 
 namespace {
+/// The length that the first byte of a UTF-8 sequence announces, 0 where none begins with it.
+std::size_t announced_length(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2) return 0;
+  if (lead < 0xE0) return 2;
+  if (lead < 0xF0) return 3;
+  return lead < 0xF5 ? 4 : 0;
+}
+
+/// What the second byte of a sequence may be: narrower where the first one leaves room for a longer
+/// form than needed, for a surrogate, or for more than U+10FFFF.
+bool may_follow(unsigned char lead, unsigned char second) {
+  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  return second >= least && second <= most;
+}
+
 /// The length of the valid UTF-8 sequence at the start of `bytes`, 0 where there is none (RFC
 /// 3629).
 std::size_t sequence_length(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned lead = at(0);
-  const std::size_t length = lead < 0x80   ? 1
-                             : lead < 0xC2 ? 0
-                             : lead < 0xE0 ? 2
-                             : lead < 0xF0 ? 3
-                             : lead < 0xF5 ? 4
-                                           : 0;
+  const std::size_t length = announced_length(at(0));
   if (length == 0 || length > bytes.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
+  if (length > 1 && !may_follow(at(0), at(1))) return 0;
+  for (std::size_t i = 2; i < length; ++i)
     if ((at(i) & 0xC0U) != 0x80) return 0;
-  if (length == 3 && ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) >= 0xA0))) return 0;
-  if (length == 4 && ((lead == 0xF0 && at(1) < 0x90) || (lead == 0xF4 && at(1) >= 0x90))) return 0;
   return length;
 }
 }  // namespace

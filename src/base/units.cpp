@@ -50,7 +50,7 @@ constexpr std::array<Unit, 14> kSizes{{{"B", 1},
                                        {"TB", 1e12}}};
 constexpr std::array<Unit, 4> kDurations{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
 
-Error bad_size(std::string_view given, std::string why) {
+Error bad_size(std::string_view given, std::string_view why) {
   return {ErrorCode::kInvalidArgument, "E0101", text("'{}' is not a size: {}", given, why),
           text("write a number with its unit, such as 8GiB, 500MiB or 24GB")};
 }

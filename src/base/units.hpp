@@ -13,14 +13,14 @@
 namespace berth {
 
 /// "8GiB" → 8589934592. Fails with kInvalidArgument (E0101).
-[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
+[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view given);
 /// "30%" or "0.3" → 0.3; 0 < share ≤ 1. Fails with kInvalidArgument (E0102).
-[[nodiscard]] Result<double> parse_share(std::string_view text);
+[[nodiscard]] Result<double> parse_share(std::string_view given);
 /// "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
-[[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+[[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view given);
 /// A whole decimal number of the given range, nothing else around it. Fails with kInvalidArgument
 /// (E0104).
-[[nodiscard]] Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least,
+[[nodiscard]] Result<std::int64_t> parse_integer(std::string_view given, std::int64_t least,
                                                  std::int64_t most);
 
 /// "61.2 GiB", "312 MiB", "17 KiB": three significant figures, binary, a space before the unit.

@@ -233,7 +233,7 @@ Status write_report(const Context& context, const std::string& file, const sim::
       ::write(out.get(), document.data(), document.size()) == static_cast<ssize_t>(document.size()))
     return Done{};
   return Error{ErrorCode::kUnavailable, "E0611",
-               text("cannot write {}: {}", printable(file), std::strerror(errno)), ""};
+               text("cannot write {}: {}", printable(file), ::strerrordesc_np(errno)), ""};
 }
 
 /// The child's own codes for "not found" and "cannot be run" are the shell's.

@@ -203,6 +203,7 @@ const Verb* find_verb(std::string_view name) {
 
 Error unknown_verb(const std::string& word) {
   std::vector<std::string> known;
+  known.reserve(kVerbs.size());
   for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
   const std::string near = nearest(word, known);
   return {ErrorCode::kInvalidArgument, "E0002", text("there is no verb '{}'", printable(word)),

@@ -136,6 +136,7 @@ Facts collect(const Sources& sources) {
   facts.rocm = collect_rocm(sources.tree, facts.python);
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
   facts.imports = collect_imports(sources.tree, sources.process.environment, facts.python);
+  facts.toolchain = collect_toolchain(sources.tree, sources.process.environment, facts.python);
   facts.gpu_models = collect_gpu_models(sources.tree);
   return facts;
 }

@@ -130,7 +130,7 @@ class Resolver {
     std::string path = variable("PATH");
     if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
     for (const std::string_view folder : split(path, ':')) {
-      const std::string file = absolute(std::string(folder)) + "/" + word;
+      std::string file = absolute(std::string(folder)) + "/" + word;
       const auto node = tree_.node(file);
       if (node && node->type == NodeType::kFile && (node->mode & 0111) != 0) return file;
     }
@@ -352,10 +352,7 @@ class Resolver {
         break;
       }
       if (word == "-W" || word == "-X") ++i;
-      if (word.starts_with("--")) continue;
-      if (word.find_first_of("EI") != std::string::npos) ignore_python_variables();
-      if (word.find_first_of("sI") != std::string::npos)
-        target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
+      heed_python_option(word);
     }
     if (i >= words.size()) return;
     const bool is_module = !first.empty();
@@ -370,9 +367,14 @@ class Resolver {
       if (words[i].ends_with(".py")) return add_file(absolute(words[i]));
   }
 
-  void ignore_python_variables() {
-    std::erase_if(target_.environment,
-                  [](const auto& one) { return one.first.starts_with("PYTHON"); });
+  /// -E, -s and -I, which is both, keep out what the environment says and the user's own folder.
+  void heed_python_option(const std::string& word) {
+    if (word.starts_with("--")) return;
+    if (word.find_first_of("EI") != std::string::npos)
+      std::erase_if(target_.environment,
+                    [](const auto& one) { return one.first.starts_with("PYTHON"); });
+    if (word.find_first_of("sI") != std::string::npos)
+      target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
   }
 
   Result<Words> behind_shell(const std::string& path, const Words& words) {
@@ -433,18 +435,22 @@ class Resolver {
     note(text("no command in {} was recognised that starts a Python", printable(shown)));
   }
 
+  void assign_all_in(const Words& words) {
+    for (const std::string& word : words)
+      if (!assigned_name(word).empty()) assign(word);
+  }
+
   /// What a shell does by itself: variables, folders, environments.
   bool changes_shell(const Words& words) {
     const std::string& first = words.front();
     if (std::all_of(words.begin(), words.end(),
                     [](const std::string& word) { return !assigned_name(word).empty(); })) {
-      for (const std::string& word : words) assign(word);
+      assign_all_in(words);
       return true;
     }
     const std::string second = words.size() > 1 ? words[1] : "";
     if (is_in(first, {"export", "declare", "typeset", "local"})) {
-      for (std::size_t i = 1; i < words.size(); ++i)
-        if (!assigned_name(words[i]).empty()) assign(words[i]);
+      assign_all_in(words);
     } else if (first == "unset") {
       for (std::size_t i = 1; i < words.size(); ++i) target_.environment.erase(words[i]);
     } else if (first == "cd") {

@@ -73,15 +73,17 @@ std::string of_pipenv(const Tree& tree, const Environment& environment,
   return in_store(tree, store, project.substr(project.rfind('/') + 1));
 }
 
+ProjectEnvironment of_pixi(const Tree& tree, const std::string& folder) {
+  const std::string project = folder_with(tree, folder, ".pixi");
+  const std::string prefix = project + "/.pixi/envs/default";
+  return {!project.empty() && tree.exists(prefix) ? prefix : "", true};
+}
+
 }  // namespace
 
 ProjectEnvironment project_environment(const Tree& tree, const Environment& environment,
                                        const std::string& folder, const std::string& tool) {
-  if (tool == "pixi") {
-    const std::string project = folder_with(tree, folder, ".pixi");
-    const std::string prefix = project + "/.pixi/envs/default";
-    return {!project.empty() && tree.exists(prefix) ? prefix : "", true};
-  }
+  if (tool == "pixi") return of_pixi(tree, folder);
   const std::string project =
       folder_with(tree, folder, tool == "pipenv" ? "Pipfile" : "pyproject.toml");
   std::string own = tool == "uv" ? variable(environment, "UV_PROJECT_ENVIRONMENT") : "";

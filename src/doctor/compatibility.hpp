@@ -130,7 +130,7 @@ struct Compatibility {
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 
 /// What a wheel holds for a GPU.
-[[nodiscard]] Kernels kernels_of(const WheelArch& wheel, std::string_view capability);
+[[nodiscard]] Kernels kernels_of(const WheelArch& row, std::string_view capability);
 /// Whether a toolkit can compile for a GPU: kLacks where it can't, kHas within its known bounds,
 /// kUnknown where the tables have no row for that GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
@@ -146,6 +146,6 @@ enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 /// The one that is part of the program.
 [[nodiscard]] const Compatibility& shipped_compatibility();
 /// {"compat": …, "gpu_families": …}; what is not in it, or of another type, is left out.
-[[nodiscard]] Compatibility compatibility_from(std::string_view json);
+[[nodiscard]] Compatibility compatibility_from(std::string_view text);
 
 }  // namespace berth::doctor

@@ -6,12 +6,10 @@
 #include "doctor/version.hpp"
 
 // The document is berth_embed()'s.
-// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 extern const unsigned char berth_compatibility[];
 extern const unsigned char berth_compatibility_end[];
 }
-// NOLINTEND(readability-identifier-naming)
 
 namespace berth::doctor {
 namespace {

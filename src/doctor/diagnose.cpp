@@ -162,18 +162,25 @@ std::vector<model::KnownMessage> messages_of(const std::vector<Recognised>& erro
   return messages;
 }
 
+/// For each finding those that it may explain, by their places.
+std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& findings,
+                                                   std::span<const Rule> rules) {
+  std::vector<std::vector<std::size_t>> explained(findings.size());
+  for (std::size_t cause = 0; cause < findings.size(); ++cause) {
+    const std::string_view patterns = explained_by_rule(rules, findings[cause].id);
+    for (std::size_t other = 0; other < findings.size(); ++other)
+      if (may_explain(patterns, findings[cause], findings[other]))
+        explained[cause].push_back(other);
+  }
+  return explained;
+}
+
 }  // namespace
 
 void order_by_cause(std::vector<Finding>& findings, std::span<const Rule> rules,
                     const std::vector<Recognised>& error) {
   const std::size_t count = findings.size();
-  std::vector<std::vector<std::size_t>> explained(count);
-  for (std::size_t cause = 0; cause < count; ++cause) {
-    const std::string_view patterns = explained_by_rule(rules, findings[cause].id);
-    for (std::size_t other = 0; other < count; ++other)
-      if (may_explain(patterns, findings[cause], findings[other]))
-        explained[cause].push_back(other);
-  }
+  const auto explained = explanations(findings, rules);
   // Explanations go up, layer by layer; a cycle in the rules' table would be our mistake, and the
   // bound keeps it from hanging us.
   std::vector<int> depth(count, 0);

@@ -197,3 +197,36 @@ TEST_CASE("what is only information explains nothing") {
                {"DRV2", kLow, Severity::kError, false, "", "", always}}) ==
         std::vector<std::string>{"DRV2", "DRV1"});
 }
+
+TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it") {
+  const auto gpu = [](const char* address, std::uint64_t used) {
+    GpuAnswer one;
+    one.pci_address = address;
+    one.memory_total_bytes = 24ULL << 30;
+    one.memory_used_bytes = used << 30;
+    return one;
+  };
+  const auto titles = [](const Facts& facts, const char* wanted) {
+    AskedFacts asked;
+    asked.error = read_error_text(std::string("CUDA out of memory. Tried to allocate ") + wanted +
+                                  ". GPU 0 has a total capacity of 23.64 GiB of which 1.21 GiB is "
+                                  "free.");
+    std::string all;
+    for (const auto& one : diagnose(facts, Knowledge{}, {"RT02"}, asked).findings)
+      all += one.title + "\n";
+    return all;
+  };
+  Facts facts;
+  CHECK(titles(facts, "2.00 GiB").empty());
+  facts.driver.gpus = std::vector{gpu("0000:01:00.0", 1), gpu("0000:02:00.0", 1)};
+  CHECK(titles(facts, "2.00 GiB").empty());  // it would fit now: who held it then, nobody knows
+  CHECK(titles(facts, "95.00 GiB").find("no GPU here has more than 24.0 GiB") != std::string::npos);
+  facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 1)};
+  CHECK(titles(facts, "2.00 GiB").find("GPU 0000:02:00.0 has 23.0 GiB") != std::string::npos);
+  facts.driver.gpus = std::vector{gpu("0000:01:00.0", 23), gpu("0000:02:00.0", 23)};
+  CHECK(titles(facts, "2.00 GiB").find("the freest has 1.0 GiB") != std::string::npos);
+  facts.driver.gpus = Unreadable{"gpus", 0};
+  CHECK(titles(facts, "95.00 GiB").empty());
+  AskedFacts none;
+  CHECK(diagnose(facts, Knowledge{}, {"RT02"}, none).not_checked.empty());
+}

@@ -14,6 +14,7 @@
 #include "doctor/facts/platform.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/facts/toolchain.hpp"
 
 namespace berth::doctor {
 
@@ -32,6 +33,7 @@ struct Facts {
   PythonFacts python;
   PackageSources packages;
   ImportFacts imports;
+  ToolchainFacts toolchain;
   Fact<std::vector<std::string>> gpu_models;
 };
 

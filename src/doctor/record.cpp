@@ -48,7 +48,7 @@ class Writer {
     }
     if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
         file.size <= kLongestText) {
-      const std::string& text = file.parts.begin()->second;
+      const std::string text = redacted_process(path, file.parts.begin()->second);
       put(fd.get(), at, 0,
           redaction_.apply(is_package_settings(path) ? without_secrets(text) : text));
       return;
@@ -175,7 +175,11 @@ std::map<std::string, std::string> redacted(const std::map<std::string, std::str
 }
 
 void write_tree(const Recording& seen, Writer& writer) {
-  for (const auto& [path, target] : seen.links) writer.link(path, target);
+  // Of a process's open files only those of the driver count.
+  for (const auto& [path, target] : seen.links)
+    if (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
+        target.starts_with("/dev/nvidia"))
+      writer.link(path, target);
   for (const auto& [path, names] : seen.folders) writer.folder(path);
   for (const auto& [path, file] : seen.files)
     if (!seen.links.contains(path)) writer.file(path, file);

@@ -85,6 +85,16 @@ TEST_CASE("a bundle tells no names, tokens or command lines") {
   CHECK(all.find("HF_TOKEN") != std::string::npos);  // that it was left out
 }
 
+TEST_CASE("a program's name is left out of what the kernel says of it") {
+  CHECK(redacted_process("/proc/812/comm", "my-secret-job\n") == "…\n");
+  CHECK(redacted_process("/proc/812/comm", "nvidia-persiste\n") == "nvidia-persiste\n");
+  CHECK(redacted_process("/proc/812/stat", "812 (a) b) D 1 0\n") == "812 (…) D 1 0\n");
+  CHECK(redacted_process("/proc/812/stat", "nonsense").empty());
+  CHECK(redacted_process("/proc/sys/kernel/osrelease", "6.8.0\n") == "6.8.0\n");
+  CHECK(redacted_log("INFO: task secret:812 blocked for more than 120 seconds.\n") ==
+        "INFO: task …:812 blocked for more than 120 seconds.\n");
+}
+
 TEST_CASE("a name is hidden as a whole word alone") {
   Redaction redaction;
   redaction.hide("lin", "user1");

@@ -41,6 +41,7 @@ std::vector<Rule> all_rules() {
                            package_rules(),
                            import_rules(),
                            fit_rules(),
+                           compiler_rules(),
                            processor_rules(),
                            runtime_rules(),
                            asked_rules()})

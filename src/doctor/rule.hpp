@@ -93,6 +93,7 @@ std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
 std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit
+std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();

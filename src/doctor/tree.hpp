@@ -78,7 +78,7 @@ class Tree {
   [[nodiscard]] const std::string& root() const { return root_; }
 
   void add_special(std::string path, Special special) {
-    specials_.insert_or_assign(std::move(path), std::move(special));
+    specials_.insert_or_assign(std::move(path), special);
   }
 
  private:

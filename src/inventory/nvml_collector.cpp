@@ -85,6 +85,7 @@ bool is_driven(const PciDevice& gpu) {
 // The driver counts its devices in the order of the bus.
 bool in_order_of_bus(const std::vector<Device>& devices) {
   std::vector<const Device*> counted;
+  counted.reserve(devices.size());
   for (const Device& device : devices) counted.push_back(&device);
   std::stable_sort(counted.begin(), counted.end(), [](const Device* a, const Device* b) {
     return a->vendor_index < b->vendor_index;

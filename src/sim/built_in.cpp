@@ -27,12 +27,12 @@ bool is_file(const std::string& name) {
 }  // namespace
 
 const std::vector<BuiltIn>& built_in_machines() {
-  static const std::vector<BuiltIn> kMachines{
+  static const std::vector<BuiltIn> machines{
 #define BERTH_MACHINE(name, symbol) {name, bytes_between(symbol, symbol##_end)},
 #include "sim/built_in_machines.inc"
 #undef BERTH_MACHINE
   };
-  return kMachines;
+  return machines;
 }
 
 Result<Machine> load_machine(const std::string& name_or_file) {

@@ -18,6 +18,7 @@ namespace {
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> out;
+  out.reserve(words.size() + 1);
   for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
   out.push_back(nullptr);
   return out;
@@ -38,7 +39,7 @@ Error cannot_run(const std::string& command, int number) {
     return {ErrorCode::kNotFound, "E0614", text("there is no command '{}'", printable(command)),
             "command -v " + printable(command) + "; echo \"$PATH\""};
   return {ErrorCode::kPermissionDenied, "E0615",
-          text("cannot run '{}': {}", printable(command), std::strerror(number)),
+          text("cannot run '{}': {}", printable(command), ::strerrordesc_np(number)),
           "ls -ld " + printable(command)};
 }
 
@@ -64,14 +65,14 @@ Result<pid_t> start_child(const std::vector<std::string>& command,
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
   Descriptor read_end(ends[0]), write_end(ends[1]);
   const pid_t pid = fork();
   if (pid < 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
   if (pid == 0) {
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     environ = envp.data();
     execvp(argv[0], argv.data());
     const int number = errno;

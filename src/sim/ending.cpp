@@ -62,7 +62,7 @@ void wait_for(const std::vector<Found>& processes, int milliseconds) {
   prctl(PR_SET_NAME, "berth-sim-end");
   sigset_t all;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, nullptr);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   setsid();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
@@ -93,12 +93,12 @@ Result<Sweeper> Sweeper::start(Folder& folder) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
   Descriptor mine(ends[1]), theirs(ends[0]);
   const pid_t pid = fork();
   if (pid < 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", std::strerror(errno)), ""};
+                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
   if (pid == 0) {
     mine.reset();
     sweep(folder, theirs.get());

@@ -26,10 +26,10 @@ Error cannot(std::string message) {
   return {ErrorCode::kUnavailable, "E0611", std::move(message), "TMPDIR=/dev/shm berth sim …"};
 }
 Error cannot_make_in(const std::string& path, int number) {
-  return cannot(text("cannot make a folder in {}: {}", printable(path), std::strerror(number)));
+  return cannot(text("cannot make a folder in {}: {}", printable(path), ::strerrordesc_np(number)));
 }
 Error cannot_write(const std::string& path, int number) {
-  return cannot(text("cannot write {}: {}", printable(path), std::strerror(number)));
+  return cannot(text("cannot write {}: {}", printable(path), ::strerrordesc_np(number)));
 }
 
 bool write_bytes(int fd, std::string_view bytes) {
@@ -49,7 +49,7 @@ void empty_folder(int fd, int depth) {
     ::close(fd);
     return;
   }
-  while (const dirent* entry = readdir(folder)) {
+  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): its own stream
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     if (unlinkat(fd, entry->d_name, 0) == 0 || depth == 0) continue;
@@ -109,7 +109,7 @@ Result<Folder> Folder::make(const std::string& temporary) {
   if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     const int number = errno;
     remove_tree(path);
-    return cannot(text("cannot lock {}: {}", printable(path), std::strerror(number)));
+    return cannot(text("cannot lock {}: {}", printable(path), ::strerrordesc_np(number)));
   }
   return Folder(std::move(path), std::move(lock));
 }

@@ -71,7 +71,7 @@ struct Machine {
 
 /// `origin` names the text in messages. Fails with kInvalidArgument: E0602 malformed TOML, E0603
 /// unknown key, E0604 wrong type, E0605 impossible value, E0606 missing key.
-[[nodiscard]] Result<Machine> parse_machine(std::string_view text, const std::string& origin);
+[[nodiscard]] Result<Machine> parse_machine(std::string_view document, const std::string& origin);
 
 /// A machine file that Berth carries.
 struct BuiltIn {

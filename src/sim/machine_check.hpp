@@ -21,20 +21,20 @@ struct PciAddress {
   std::uint32_t domain = 0, bus = 0, slot = 0;
 };
 /// "0000:81:00.0": the form of the kernel; function 0 only.
-[[nodiscard]] std::optional<PciAddress> parse_pci_address(std::string_view text);
+[[nodiscard]] std::optional<PciAddress> parse_pci_address(std::string_view address);
 /// "10de:2330" → device << 16 | vendor; nullopt for anything else.
-[[nodiscard]] std::optional<std::uint32_t> parse_pci_id(std::string_view text);
+[[nodiscard]] std::optional<std::uint32_t> parse_pci_id(std::string_view id);
 /// "3d", "vga", "display", "accelerator" → the class code.
-[[nodiscard]] std::optional<std::uint32_t> parse_pci_class(std::string_view text);
+[[nodiscard]] std::optional<std::uint32_t> parse_pci_class(std::string_view word);
 /// The bit of a reading's name (wire/sim_state.hpp).
 [[nodiscard]] std::optional<std::uint32_t> ability_of(std::string_view name);
 /// "580.95.05" → {580, 95, 5}.
 struct DriverVersion {
   std::uint32_t major = 0, minor = 0, patch = 0;
 };
-[[nodiscard]] std::optional<DriverVersion> parse_driver_version(std::string_view text);
+[[nodiscard]] std::optional<DriverVersion> parse_driver_version(std::string_view version);
 /// "13.0" → 13000, as nvmlSystemGetCudaDriverVersion has it.
-[[nodiscard]] std::optional<std::uint32_t> parse_cuda_version(std::string_view text);
+[[nodiscard]] std::optional<std::uint32_t> parse_cuda_version(std::string_view version);
 /// NVML's number of an NVIDIA architecture ("hopper" → 9).
 [[nodiscard]] std::optional<std::uint32_t> nvidia_architecture(std::string_view name);
 [[nodiscard]] std::optional<std::uint32_t> compute_mode_of(std::string_view name);

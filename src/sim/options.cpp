@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "base/file.hpp"
 #include "base/spelling.hpp"
@@ -132,7 +133,7 @@ Result<std::uint64_t> parse_seconds(std::string_view given) {
       !(seconds >= 0 && seconds <= 1e8))
     return Error{ErrorCode::kInvalidArgument, "E0609",
                  text("'{}' is not a number of seconds", printable(given)), "berth sim --at 12.5"};
-  return static_cast<std::uint64_t>(seconds * 1e3 + 0.5) * 1'000'000;
+  return static_cast<std::uint64_t>(std::llround(seconds * 1e3)) * 1'000'000;
 }
 
 Result<Fault> parse_fault(std::string_view given, std::size_t devices) {

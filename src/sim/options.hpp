@@ -37,14 +37,14 @@ struct Options {
 };
 
 /// "KIND[:DEVICE][@SECONDS][=VALUE]". Fails with kInvalidArgument (E0607).
-[[nodiscard]] Result<Fault> parse_fault(std::string_view text, std::size_t devices);
+[[nodiscard]] Result<Fault> parse_fault(std::string_view given, std::size_t devices);
 /// Fails with kInvalidArgument (E0607) where no device that it is for can show it: a test that
-/// finds no error then would prove nothing. `text`: as it was given.
-[[nodiscard]] Status check_effect(std::string_view text, const Fault& fault,
+/// finds no error then would prove nothing. `given`: its text.
+[[nodiscard]] Status check_effect(std::string_view given, const Fault& fault,
                                   const Machine& machine);
 /// "PID:DEVICE:SIZE". Fails with kInvalidArgument (E0608).
-[[nodiscard]] Result<Attached> parse_attached(std::string_view text, std::size_t devices);
+[[nodiscard]] Result<Attached> parse_attached(std::string_view given, std::size_t devices);
 /// "12", "12.5" or "12.5s" → nanoseconds. Fails with kInvalidArgument (E0609).
-[[nodiscard]] Result<std::uint64_t> parse_seconds(std::string_view text);
+[[nodiscard]] Result<std::uint64_t> parse_seconds(std::string_view given);
 
 }  // namespace berth::sim

@@ -37,7 +37,8 @@ std::int64_t nanoseconds(clockid_t clock) {
 }
 
 Error failed(const char* what) {
-  return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, std::strerror(errno)), ""};
+  return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, ::strerrordesc_np(errno)),
+          ""};
 }
 
 /// The region that the simulated driver counts in, mapped here, too.
@@ -177,7 +178,7 @@ Status Session::block_signals() {
   sigemptyset(&mine);
   for (const int number : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
     sigaddset(&mine, number);
-  sigprocmask(SIG_BLOCK, &mine, &before_);
+  pthread_sigmask(SIG_BLOCK, &mine, &before_);
   signals_.reset(signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return failed("signalfd");
   if (!sysfs_moves(view_)) return Done{};

@@ -21,7 +21,7 @@ constexpr int kPipe = 3;  // where the program reads (simulator/sleeper.c)
 
 Error cannot_start(int number) {
   return {ErrorCode::kUnavailable, "E0613",
-          text("cannot start a simulated process: {}", std::strerror(number)),
+          text("cannot start a simulated process: {}", ::strerrordesc_np(number)),
           "berth sim --processes 10 …   ulimit -u"};
 }
 
@@ -34,7 +34,7 @@ Error cannot_start(int number) {
   setsid();  // the terminal's signals are not for it
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
   if (pipe == kPipe)
@@ -42,6 +42,7 @@ Error cannot_start(int number) {
   else
     dup2(pipe, kPipe);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   char* const environment[] = {nullptr};

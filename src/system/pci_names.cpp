@@ -5,14 +5,12 @@
 #include "base/file.hpp"
 
 // The names are berth_embed()'s.
-// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 extern const unsigned char berth_pci_names[];
 extern const unsigned char berth_pci_names_end[];
 extern const unsigned char berth_amdgpu_names[];
 extern const unsigned char berth_amdgpu_names_end[];
 }
-// NOLINTEND(readability-identifier-naming)
 
 namespace berth::system {
 namespace {

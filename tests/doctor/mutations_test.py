@@ -24,6 +24,7 @@ PARTS = ("files", "nodes", "variables", "log", "driver", "gpu", "gpus", "process
 # Rules that no change of a recorded machine can give first, and why.
 NO_MUTATION = {
     "CMD01": "it is about a command, which is given on the command line",
+    "RT02": "it is about a pasted error (asked_test.py)",
     "PRB01": "it tries a kernel in a program of this machine",
     "FW12": "it holds beside FW03 or FW04 alone, which are proven",
 }
@@ -32,6 +33,7 @@ NO_PAIR = {
     # No public case has shown the first right, and what they explain was shown: until then they may not.
     "DRV17": "DRV05 is proven",
     "DRV24": "DRV15 is proven",
+    **dict.fromkeys(("DRV10", "DRV19", "DRV27", "ENV06", "ENV19"), "all that it explains is proven, but FW12"),
     "XPU02": "all of FW* that a machine with Intel's GPU alone can show is proven",
 }
 

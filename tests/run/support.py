@@ -15,6 +15,12 @@ PYTHON = sys.executable
 PATIENCE = 60.0  # of a busy machine; nothing here waits that long when it works
 
 
+# A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be every job here.
+# A handler of ours becomes the default again in what we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 def environment(**changes):
     env = {key: value for key, value in os.environ.items() if not key.startswith("LC_")}
     env.update(LANG="C", BERTH_RUNTIME_DIR=runtime_folder())

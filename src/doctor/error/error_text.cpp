@@ -125,15 +125,16 @@ std::vector<Recognised> read_error_text(std::string_view bytes) {
     const auto known = std::find_if(found.begin(), found.end(),
                                     [&](const Recognised& one) { return one.name == row.name; });
     if (known != found.end() && known->line <= line) continue;
-    Recognised one{row.name, line, "", row.strength, {}, std::string(tr(row.means))};
+    Recognised one{row.name, line, "", row.strength, {}, std::string(tr(row.means)), 0};
     if (static_cast<std::size_t>(line) <= lines.size())
       one.text = shown(lines[static_cast<std::size_t>(line) - 1]);
     for (const std::string_view id : split(std::string_view(row.rules), ' '))
       if (!id.empty()) one.rules.emplace_back(id);
-    if (one.name == "out-of-memory")
-      if (const std::string numbers = memory_sentence(std::string_view(folded.text).substr(at));
-          !numbers.empty())
-        one.means += ": " + numbers;
+    if (one.name == "out-of-memory") {
+      const MemoryText memory = read_memory_text(std::string_view(folded.text).substr(at));
+      if (!memory.sentence.empty()) one.means += ": " + memory.sentence;
+      one.asked_bytes = memory.asked_bytes;
+    }
     if (known != found.end())
       *known = std::move(one);
     else

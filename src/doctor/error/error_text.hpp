@@ -31,7 +31,8 @@ struct Recognised {
   std::string text;  // the line, fit to be shown
   int strength = 0;
   std::vector<std::string> rules;
-  std::string means;  // translated
+  std::string means;       // translated
+  double asked_bytes = 0;  // of memory, where the message tells
 };
 
 constexpr std::size_t kMostErrorText = 4 << 20;

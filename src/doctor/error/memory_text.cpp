@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -64,13 +65,13 @@ double held_by_others(std::string_view text) {
 
 }  // namespace
 
-std::string memory_sentence(std::string_view text) {
+MemoryText read_memory_text(std::string_view text) {
   text = text.substr(0, kLongestMessage);
   // The next message of a long log has numbers of its own.
   if (const std::size_t next = text.find("out of memory", 20); next != std::string_view::npos)
     text = text.substr(0, next);
   const auto asked = amount_after(text, "tried to allocate ");
-  if (!asked) return "";
+  if (!asked) return {};
   auto free = amount_before(text, " is free");
   if (!free) free = amount_before(text, " free;");
   std::string sentence =
@@ -84,7 +85,7 @@ std::string memory_sentence(std::string_view text) {
   if (unused && unused->bytes >= asked->bytes)
     sentence += "; " + berth::text("PyTorch held {} in pieces too small: {}", unused->shown,
                                    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
-  return sentence;
+  return {std::move(sentence), asked->bytes};
 }
 
 }  // namespace berth::doctor

@@ -6,7 +6,13 @@
 
 namespace berth::doctor {
 
-/// `text`: lower case, one blank between words, from the message on. "" where it has no numbers.
-[[nodiscard]] std::string memory_sentence(std::string_view text);
+/// "" and 0: the text has no numbers.
+struct MemoryText {
+  std::string sentence;
+  double asked_bytes = 0;  // that the program wanted at once
+};
+
+/// `text`: lower case, one blank between words, from the message on.
+[[nodiscard]] MemoryText read_memory_text(std::string_view text);
 
 }  // namespace berth::doctor

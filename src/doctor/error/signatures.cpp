@@ -60,6 +60,7 @@ constexpr const char* kToolkit = msgid("the toolkit on this machine is not that 
 constexpr const char* kPtx = msgid("code was made by a newer CUDA than the driver compiles");
 constexpr const char* kCompiler = msgid("a compiler or a header that builds need is not there");
 constexpr const char* kMemory = msgid("the GPU's memory ran out");
+constexpr const char* kOpenMp = msgid("two runtimes of OpenMP are in each other's way");
 constexpr const char* kHostMemory = msgid("the machine's memory ran out, not the GPU's");
 constexpr const char* kShm = msgid("shared memory (/dev/shm) is too small or full");
 constexpr const char* kLimits = msgid("a limit for files, processes or threads was reached");
@@ -221,6 +222,8 @@ constexpr auto kRows = std::to_array<Signature>({
     {"compiler", "unsupported gnu version", 2, "FW19", kCompiler},
     {"compiler", "python.h: no such file or directory", 2, "FW19", kCompiler},
     {"compiler", "failed to find c compiler", 2, "FW19", kCompiler},
+    {"openmp", "omp: error #15", 2, "CPU04", kOpenMp},
+    {"openmp", "mkl_threading_layer=intel is incompatible with", 2, "CPU04", kOpenMp},
     {"out-of-memory", "cuda out of memory", 2, kOomRules, kMemory},
     {"out-of-memory", "cuda_error_out_of_memory", 2, kOomRules, kMemory},
     {"out-of-memory", "cuda error: out of memory", 2, kOomRules, kMemory},

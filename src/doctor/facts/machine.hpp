@@ -58,6 +58,16 @@ struct PciFunction {
   }
 };
 
+/// A process that waits in the kernel and cannot be ended (D), or has ended and its parent has not
+/// asked how (Z). What it holds stays held.
+struct StuckProcess {
+  int pid = 0, parent = 0;
+  char state = 'D';
+  std::string name;
+  std::string node;      // "/dev/nvidia0", which it or a thread of it has open; "" none was seen
+  bool unknown = false;  // its open files could not be looked at
+};
+
 struct MachineFacts {
   Fact<std::string> kernel;  // "6.8.0-45-generic"
   Fact<std::vector<PciFunction>> pci;
@@ -65,6 +75,7 @@ struct MachineFacts {
   /// Those of the newest 4 MiB that speak of GPUs, their bus, or sleep; oldest first.
   Fact<std::vector<std::string>> kernel_log;
   Fact<std::vector<std::string>> processes;  // names (comm) of those that can be seen
+  Fact<std::vector<StuckProcess>> stuck;     // where NVIDIA's driver is
   Fact<bool> secure_boot;                    // absent: no UEFI
   Fact<int> suspends;                        // since boot; absent: the kernel does not count
   Fact<std::string> machine_kind;            // DMI: "KVM", "PowerEdge R750"; absent: no DMI
@@ -80,5 +91,6 @@ struct MachineFacts {
 
 [[nodiscard]] MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_log);
 [[nodiscard]] Fact<std::vector<PciFunction>> collect_pci(const Tree& tree);
+[[nodiscard]] Fact<std::vector<StuckProcess>> collect_stuck(const Tree& tree);
 
 }  // namespace berth::doctor

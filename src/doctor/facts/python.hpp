@@ -60,10 +60,25 @@ struct TorchCode {
   std::string ptx;  // the lowest; "" none
 };
 
+/// A pip that a shell would run, and that installs for another Python.
+struct OtherPip {
+  std::string path;                     // of its script
+  std::string interpreter;              // that its first line names
+  std::string version;                  // of that: "3.8"
+  std::vector<std::string> frameworks;  // that are installed there, and not here: dist-info folders
+};
+
+/// A copy of a runtime of OpenMP: GNU's, or Intel's and LLVM's, which are one.
+struct OpenMp {
+  std::string path;  // after links
+  bool gnu = false;
+};
+
 struct PythonFacts {
   Fact<std::string> interpreter;  // its path; absent: there is no Python
   Fact<std::string> version;      // "3.11"
   std::string prefix;             // the folder of the environment or installation
+  std::string base;               // of the installation that a venv was made from; else the same
   bool is_venv = false, is_conda = false, has_uv = false;
   bool is_externally_managed = false;             // a distribution's: pip would refuse
   Fact<std::string> machine;                      // "x86_64", "aarch64"
@@ -76,6 +91,10 @@ struct PythonFacts {
   Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
   Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
   Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
+
+  Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
+
+  Fact<OtherPip> other_pip;  // absent: pip installs for this Python
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;

@@ -60,7 +60,7 @@ class Dynamic {
 
   /// Where in the file an address of the loaded object is.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
-    for (const Segment& one : segments)
+    for (const Segment& one : segments_)
       if (address >= one.address && address - one.address < one.size)
         return one.offset + (address - one.address);
     return std::nullopt;
@@ -91,7 +91,7 @@ class Dynamic {
       Program one{};
       if (!read(header.e_phoff + i * sizeof one, one)) return false;
       const Segment segment{one.p_vaddr, one.p_offset, one.p_filesz};
-      if (one.p_type == PT_LOAD) segments.push_back(segment);
+      if (one.p_type == PT_LOAD) segments_.push_back(segment);
       if (one.p_type == PT_DYNAMIC) dynamic = segment;
       if (one.p_type == PT_INTERP && one.p_filesz > 1 && one.p_filesz < kLongestName) {
         interpreter.resize(static_cast<std::size_t>(one.p_filesz) - 1);
@@ -108,7 +108,7 @@ class Dynamic {
     return true;
   }
 
-  std::vector<Segment> segments;
+  std::vector<Segment> segments_;
   const ReadAt& read_;
 };
 

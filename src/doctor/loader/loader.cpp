@@ -34,8 +34,9 @@ std::string expanded(std::string text, std::string_view word, const std::string&
   return text;
 }
 
-/// What ldconfig would put into the cache, where a bundle has none: the folders of ld.so.conf.
-std::vector<std::string> folders_of_configuration(const Tree& tree) {
+}  // namespace
+
+std::vector<std::string> configured_folders(const Tree& tree) {
   std::vector<std::string> files{"/etc/ld.so.conf"};
   for (const std::string& name : tree.list("/etc/ld.so.conf.d").value_or({}))
     if (name.ends_with(".conf")) files.push_back("/etc/ld.so.conf.d/" + name);
@@ -48,8 +49,6 @@ std::vector<std::string> folders_of_configuration(const Tree& tree) {
   }
   return found;
 }
-
-}  // namespace
 
 std::string words_for(FoundBy by) {
   switch (by) {
@@ -81,7 +80,7 @@ Loader::Loader(const Tree& tree, const Environment& environment) : tree_(tree) {
   if (const auto cache = tree.read("/etc/ld.so.cache", 16 << 20))
     cache_ = parse_loader_cache(*cache);
   else if (!tree.is_this_machine())
-    configured_ = folders_of_configuration(tree);
+    configured_ = configured_folders(tree);
   // Until a program tells which machine it is for.
   for (const char* folder :
        {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
@@ -133,6 +132,16 @@ std::vector<std::string> Loader::folders(const std::string& list, const std::str
   return found;
 }
 
+bool Loader::try_cache(bool without_defaults, LoadedObject& into) const {
+  const auto rows = cache_.find(into.name);
+  if (rows == cache_.end()) return false;
+  return std::any_of(rows->second.begin(), rows->second.end(), [&](const std::string& path) {
+    const bool is_default =
+        std::find(defaults_.begin(), defaults_.end(), folder_of(path)) != defaults_.end();
+    return !(without_defaults && is_default) && try_file(path, FoundBy::kCache, into);
+  });
+}
+
 LoadedObject Loader::look_up(const std::string& name, int by) const {
   LoadedObject object;
   object.name = name;
@@ -160,14 +169,7 @@ LoadedObject Loader::look_up(const std::string& name, int by) const {
       try_folders(folders(loader->elf.runpath, origin(*loader)), FoundBy::kRunpath, object))
     return object;
   const bool only_own = loader != nullptr && loader->elf.no_default_folders;
-  if (const auto rows = cache_.find(name); rows != cache_.end()) {
-    for (const std::string& path : rows->second) {
-      const std::string folder = folder_of(path);
-      const bool is_default =
-          std::find(defaults_.begin(), defaults_.end(), folder) != defaults_.end();
-      if (!(only_own && is_default) && try_file(path, FoundBy::kCache, object)) return object;
-    }
-  }
+  if (try_cache(only_own, object)) return object;
   if (try_folders(configured_, FoundBy::kCache, object)) return object;
   if (!only_own) static_cast<void>(try_folders(defaults_, FoundBy::kDefault, object));
   return object;

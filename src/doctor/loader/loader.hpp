@@ -36,6 +36,9 @@ struct LoadedObject {
   Elf elf;
 };
 
+/// What ldconfig would look through for the cache, where a bundle has none: ld.so.conf's folders.
+[[nodiscard]] std::vector<std::string> configured_folders(const Tree& tree);
+
 class Loader {
  public:
   Loader(const Tree& tree, const Environment& environment);
@@ -60,6 +63,7 @@ class Loader {
   [[nodiscard]] bool try_file(const std::string& path, FoundBy by, LoadedObject& into) const;
   [[nodiscard]] bool try_folders(const std::vector<std::string>& folders, FoundBy by,
                                  LoadedObject& into) const;
+  [[nodiscard]] bool try_cache(bool without_defaults, LoadedObject& into) const;
   [[nodiscard]] std::vector<std::string> folders(const std::string& list,
                                                  const std::string& origin) const;
   [[nodiscard]] int loaded(const std::string& name) const;

@@ -246,7 +246,7 @@ class Imports {
   [[nodiscard]] std::string other_with(const LoadedObject& taken, const std::string& symbol) const {
     const std::string name = file_name(taken);
     for (const CudaLibrary& one : python_.libraries.value_or({})) {
-      const std::string path = one.folder + "/" + one.name;
+      std::string path = one.folder + "/" + one.name;
       if (one.name == name && path != taken.path &&
           defines_symbol(reader(path), symbol).value_or(false))
         return path;

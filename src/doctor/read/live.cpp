@@ -37,6 +37,12 @@ Fact<int> error_of(const Device& device) {
   return {};
 }
 
+bool answered(const Device& device) {
+  using model::Health;
+  return device.health != Health::kNoAnswer && device.health != Health::kNotChecked &&
+         device.health != Health::kAsleep;
+}
+
 GpuAnswer answer_of(const Device& device) {
   GpuAnswer gpu = gpu_not_asked();
   gpu.pci_address = device.pci_address;
@@ -50,10 +56,13 @@ GpuAnswer answer_of(const Device& device) {
   gpu.compute_mode = named(device.compute_mode, "compute mode");
   gpu.persistence = known(device.persistence_mode, "persistence mode");
   gpu.mig_enabled = known(device.mig_enabled, "MIG mode");
-  std::vector<std::string> instances;
-  for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
-  gpu.mig_instances = std::move(instances);
-  gpu.throttle = device.throttle_reasons;
+  // Of a GPU that did not answer an empty list says nothing.
+  if (answered(device)) {
+    std::vector<std::string> instances;
+    for (const model::Partition& part : device.partitions) instances.push_back(part.uuid);
+    gpu.mig_instances = std::move(instances);
+    gpu.throttle = device.throttle_reasons;
+  }
   gpu.ecc_uncorrected = fact_of<std::uint64_t>(device.readings.ecc_uncorrected, "ECC");
   gpu.remap_pending = fact_of<bool>(device.readings.remap_pending, "row remapping");
   gpu.remap_failed = fact_of<bool>(device.readings.remap_failed, "row remapping");
@@ -97,7 +106,8 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
     if (known) gpu.processes_memory_bytes = sum;
     gpus.push_back(std::move(gpu));
   }
-  answers.gpus = std::move(gpus);
+  // A driver that is still starting has named none; that is not "there are none".
+  if (!gpus.empty() || !answers.nvml_init.is_unreadable()) answers.gpus = std::move(gpus);
   return answers;
 }
 

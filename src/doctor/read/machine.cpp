@@ -29,7 +29,7 @@ Fact<std::vector<std::string>> read_modules(const Tree& tree) {
 Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
   constexpr auto kWords = std::to_array<std::string_view>(
       {"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation", "aer_uncor_status", "BERT",
-       "Lockdown:", "rejected", "CmpltTO", ": BAR "});
+       "Lockdown:", "rejected", "CmpltTO", ": BAR ", "blocked for more than"});
   constexpr std::size_t kMost = 20'000;
   return log.map([&](const std::string& text) {
     std::vector<std::string> lines;
@@ -106,8 +106,9 @@ bool is_virtual(const Tree& tree) {
 }
 
 bool in_container(const Tree& tree) {
-  for (const char* sign : {"/.dockerenv", "/run/.containerenv", "/.singularity.d",
-                           "/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
+  for (const char* sign :
+       {"/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/secrets/kubernetes.io",
+        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
     if (tree.exists(sign)) return true;
   return false;
 }
@@ -139,6 +140,7 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   facts.modules = read_modules(tree);
   facts.kernel_log = relevant_lines(kernel_log);
   facts.processes = read_processes(tree);
+  facts.stuck = collect_stuck(tree);
   facts.secure_boot = read_secure_boot(tree);
   facts.suspends = read_suspends(tree);
   facts.machine_kind = tree.line("/sys/class/dmi/id/product_name");

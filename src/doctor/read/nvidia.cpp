@@ -212,14 +212,13 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.modprobe = read_modprobe(tree);
   read_libraries(tree, facts);
   facts.installers = read_installers(tree);
-  facts.firmware = read_firmware(tree);
+  facts.firmware = tree.watched([&] { return read_firmware(tree); });
   facts.nodes = read_nodes(tree);
   facts.modprobe_helper = read_helper(tree);
   read_fabric_manager(tree, facts);
   facts.reboot_wanted_by = tree.read("/run/reboot-required.pkgs");
-  // Only Debian's and Ubuntu's packages leave such a note: elsewhere none says nothing.
-  if (facts.reboot_wanted_by.is_absent() && !tree.exists("/var/lib/dpkg"))
-    facts.reboot_wanted_by = Unreadable{"/run/reboot-required.pkgs", ENOENT};
+  const auto akmods = tree.node("/usr/sbin/akmods");
+  facts.akmods = akmods.is_unreadable() ? Fact<bool>(akmods.why()) : akmods.has_value();
   facts.mps_control =
       process.variable("CUDA_MPS_PIPE_DIRECTORY").is_unreadable()
           ? Fact<Node>(process.variable("CUDA_MPS_PIPE_DIRECTORY").why())

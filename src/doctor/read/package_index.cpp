@@ -3,6 +3,7 @@
 #include "doctor/facts/package_index.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/file.hpp"
 #include "doctor/facts/python.hpp"
@@ -175,31 +176,35 @@ void add_quoted(std::string_view list, const std::string& from, std::vector<Inde
   }
 }
 
+/// A section [[index]] of uv's file.
+struct UvIndex {
+  std::string url;
+  bool is_default = false, only_where_named = false;
+};
+
+void add_uv_index(const UvIndex& one, const std::string& path, PackageIndex& index) {
+  if (one.url.empty() || one.only_where_named) return;
+  if (one.is_default)
+    index.main = address(one.url, path);
+  else if (index.extra.size() < 20)
+    index.extra.push_back(address(one.url, path));
+}
+
 void read_uv_file(const Tree& tree, const std::string& path, PackageIndex& index) {
   const auto text = tree.read(path);
   if (!text) {
     if (text.is_unreadable()) index.main = text.why();
     return;
   }
-  std::string url;
-  bool is_default = false, only_where_named = false;
-  const auto finish = [&] {
-    if (!url.empty() && !only_where_named) {
-      if (is_default)
-        index.main = address(url, path);
-      else if (index.extra.size() < 20)
-        index.extra.push_back(address(url, path));
-    }
-    url.clear();
-    is_default = only_where_named = false;
-  };
+  UvIndex open;
+  const auto finish = [&] { add_uv_index(std::exchange(open, {}), path, index); };
   each_setting(*text,
                [&](const std::string& section, const std::string& key, const std::string& value) {
                  if (key.empty()) return finish();
                  if (section == "[[index]]") {
-                   if (key == "url") url = unquoted(value);
-                   if (key == "default") is_default = value.starts_with("true");
-                   if (key == "explicit") only_where_named = value.starts_with("true");
+                   if (key == "url") open.url = unquoted(value);
+                   if (key == "default") open.is_default = value.starts_with("true");
+                   if (key == "explicit") open.only_where_named = value.starts_with("true");
                    return;
                  }
                  if (!section.empty() && section != "[pip]") return;

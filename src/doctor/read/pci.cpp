@@ -11,7 +11,7 @@
 namespace berth::doctor {
 namespace {
 
-const std::string kBus = "/sys/bus/pci/devices/";
+constexpr const char* kBus = "/sys/bus/pci/devices/";
 
 std::uint32_t hexadecimal(const Fact<std::string>& text) {
   return text ? static_cast<std::uint32_t>(to_number(*text).value_or(0)) : 0;

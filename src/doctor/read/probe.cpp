@@ -185,6 +185,22 @@ void read_row(const json& row, ProbeAnswer& answer, bool& done) {
   if (row.contains("cpu_build")) answer.state = kCpuBuild;
 }
 
+/// How an interpreter ended that gave no last answer; `status` is negative where it was ended by us
+/// or never began.
+void tell_end(ProbeAnswer& answer, int status, bool had_turn, std::string_view noise) {
+  using enum ProbeState;
+  answer.state = status >= 0 ? kCrashed : had_turn ? kNoAnswer : kNotReached;
+  if (status < 0) return;
+  if (WIFSIGNALED(status)) {
+    const char* name = ::sigdescr_np(WTERMSIG(status));
+    answer.message =
+        text("ended by signal {} ({})", WTERMSIG(status), name == nullptr ? "?" : name);
+  } else {
+    answer.message = text("ended with exit code {} and no answer", WEXITSTATUS(status));
+  }
+  if (const std::string last = last_line(noise); !last.empty()) answer.message += "; " + last;
+}
+
 }  // namespace
 
 std::string_view name(ProbeState state) {
@@ -212,15 +228,7 @@ ProbeAnswer answer_from(const std::string& framework, std::string_view lines, in
   const auto bad = std::find_if(answer.devices.begin(), answer.devices.end(),
                                 [](const ProbedDevice& one) { return !one.ran; });
   if (!done) {
-    answer.state = status >= 0 ? kCrashed : had_turn ? kNoAnswer : kNotReached;
-    if (status >= 0 && WIFSIGNALED(status))
-      answer.message =
-          text("ended by signal {} ({})", WTERMSIG(status),
-               ::sigdescr_np(WTERMSIG(status)) == nullptr ? "?" : ::sigdescr_np(WTERMSIG(status)));
-    else if (status >= 0)
-      answer.message = text("ended with exit code {} and no answer", WEXITSTATUS(status));
-    if (const std::string last = last_line(noise); !last.empty() && status >= 0)
-      answer.message += "; " + last;
+    tell_end(answer, status, had_turn, noise);
   } else if (bad != answer.devices.end()) {
     answer.state = kFailed;
     answer.message = bad->message;

@@ -96,7 +96,7 @@ void end_all(pid_t program) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t none;
   ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
   for (const int signal : {SIGPIPE, SIGCHLD, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   const pid_t self = ::getpid();
   const pid_t program = ::fork();

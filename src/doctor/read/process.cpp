@@ -37,6 +37,23 @@ Fact<std::uint64_t> limit(__rlimit_resource_t resource) {
   return static_cast<std::uint64_t>(value.rlim_cur);
 }
 
+/// The groups that count the processes of one process: its own and those above.
+std::vector<std::string> counting_groups(const std::string& mounts, const std::string& groups) {
+  const auto counts = [](const std::vector<std::string>& controllers) {
+    return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
+  };
+  std::vector<std::string> found;
+  for (const system::CgroupMount& mount : system::parse_cgroup_mounts(mounts)) {
+    if (!mount.v2 && !counts(mount.controllers)) continue;
+    for (const system::CgroupMembership& one : system::parse_cgroup(groups)) {
+      if (one.v2 != mount.v2 || (!one.v2 && !counts(one.controllers))) continue;
+      for (std::string& folder : system::group_folders(mount, one.path))
+        found.push_back(std::move(folder));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Environment environment_of(const char* const* variables) {
@@ -67,32 +84,22 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
   if (!mounts) return unread(process + "/mountinfo", error);
   const auto groups = slurp(process + "/cgroup", 1 << 16, &error);
   if (!groups) return unread(process + "/cgroup", error);
-  bool any = false;
+  const auto folders = counting_groups(*mounts, *groups);
+  if (folders.empty()) return unread("pids.max", ENOENT);
   std::int64_t least = -1;
-  for (const system::CgroupMount& mount : system::parse_cgroup_mounts(*mounts)) {
-    const auto counts = [](const std::vector<std::string>& controllers) {
-      return std::find(controllers.begin(), controllers.end(), "pids") != controllers.end();
-    };
-    if (!mount.v2 && !counts(mount.controllers)) continue;
-    for (const system::CgroupMembership& one : system::parse_cgroup(*groups)) {
-      if (one.v2 != mount.v2 || (!one.v2 && !counts(one.controllers))) continue;
-      for (const std::string& folder : system::group_folders(mount, one.path)) {
-        // The root group has no such file, and "max" is no number.
-        const auto text = slurp(folder + "/pids.max", 64, &error);
-        if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
-        any = true;
-        const auto most = text ? to_number(trim(*text)) : std::nullopt;
-        if (!most || *most < 0) continue;
-        const auto now = read_number(folder + "/pids.current");
-        const std::int64_t left = *most - now.value_or(0);
-        if (least >= 0 && left >= least) continue;
-        least = std::max<std::int64_t>(left, 0);
-        // What already runs there is not left to this one.
-        facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
-      }
-    }
+  for (const std::string& folder : folders) {
+    // The root group has no such file, and "max" is no number.
+    const auto text = slurp(folder + "/pids.max", 64, &error);
+    if (!text && error != ENOENT) return unread(folder + "/pids.max", error);
+    const auto most = text ? to_number(trim(*text)) : std::nullopt;
+    if (!most || *most < 0) continue;
+    const auto now = read_number(folder + "/pids.current");
+    const std::int64_t left = *most - now.value_or(0);
+    if (least >= 0 && left >= least) continue;
+    least = std::max<std::int64_t>(left, 0);
+    // What already runs there is not left to this one.
+    facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
   }
-  if (!any) unread("pids.max", ENOENT);
 }
 
 ProcessFacts own_process() {

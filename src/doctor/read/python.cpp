@@ -28,7 +28,7 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
     const std::string root = parent(parent(path));
     std::string version = variable(environment, "PYENV_VERSION");
     if (version.empty()) version = tree.line(root + "/version").value_or("");
-    const std::string real = root + "/versions/" + version + "/bin/python3";
+    std::string real = root + "/versions/" + version + "/bin/python3";
     if (!version.empty() && tree.exists(real)) return real;
   }
   return path;
@@ -141,6 +141,63 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
   return path;
 }
 
+/// "#!/home/ada/venv/bin/python3"; where that would be too long for the kernel, sh is named first
+/// and the second line has the path in quotes. "" nobody is named.
+std::string interpreter_of(std::string_view script) {
+  for (const std::string_view line : split(script.substr(0, script.find("import")), '\n')) {
+    const std::size_t at = line.find('/');
+    if (at == std::string_view::npos || line.find("python") == std::string_view::npos) continue;
+    const std::string_view path = line.substr(at);
+    return std::string(path.substr(0, path.find_first_of(" \t\"'\r")));
+  }
+  return "";
+}
+
+/// The pip of PATH, as it is written into it whom it serves.
+std::string pip_in_path(const Tree& tree, const Fact<Environment>& environment) {
+  std::string path = variable(environment, "PATH");
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string_view folder : split(path, ':'))
+    for (const char* name : {"/pip", "/pip3"})
+      if (folder.starts_with('/') && tree.exists(std::string(folder) + name))
+        return std::string(folder) + name;
+  return "";
+}
+
+bool is_framework(std::string_view name) {
+  return name == "torch" || name == "tensorflow" || name == "jaxlib" || name == "cupy" ||
+         name.starts_with("cupy-cuda") || name == "onnxruntime-gpu";
+}
+
+Fact<OtherPip> find_other_pip(const Tree& tree, const Fact<Environment>& environment,
+                              const PythonFacts& facts, const Place& own) {
+  // Of a Python that somebody names, another pip in PATH says nothing.
+  PythonFacts scratch;
+  const std::string usual = default_python(tree, environment);
+  if (usual.empty() || place_of(tree, usual, scratch).prefix != own.prefix) return {};
+  OtherPip pip;
+  pip.path = pip_in_path(tree, environment);
+  if (pip.path.empty() || parent(pip.path).ends_with("/shims")) return {};
+  pip.interpreter = interpreter_of(tree.read(pip.path, 4096).value_or("").substr(0, 4096));
+  if (pip.interpreter.empty() || pip.interpreter == "/usr/bin/env" || !tree.exists(pip.interpreter))
+    return {};
+  PythonFacts other;
+  const Place place = place_of(tree, pip.interpreter, other);
+  const auto real = [&](const std::string& folder) {
+    return tree.resolve(folder).value_or(folder);
+  };
+  if (place.version.empty() ||
+      (real(place.prefix) == real(own.prefix) && place.version == own.version))
+    return {};
+  pip.version = place.version;
+  for (const PathEntry& entry : search_path(tree, environment, place, other.is_venv))
+    for (const std::string& name : tree.list(entry.folder).value_or({}))
+      if (const std::string package = parse_info_name(name).first;
+          is_framework(package) && facts.distribution(package).is_absent())
+        pip.frameworks.push_back(entry.folder + "/" + name);
+  return pip;
+}
+
 /// The machine that programs here are made for, by the loader that stands in the tree.
 Fact<std::string> machine_of(const Tree& tree) {
   for (const char* path : {"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu"})
@@ -210,6 +267,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.interpreter = behind_shim(tree, environment, interpreter);
   const Place place = place_of(tree, *facts.interpreter, facts);
   facts.prefix = place.prefix;
+  facts.base = place.base_prefix;
   facts.machine = machine_of(tree);
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
@@ -222,6 +280,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.libraries = why;
     facts.libdevice = why;
     facts.bitsandbytes = why;
+    facts.openmp = why;
     return facts;
   }
   facts.version = place.version;
@@ -234,6 +293,8 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   if (environment.is_unreadable() && environment.why().error_number != 0)
     facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);
+  facts.other_pip = tree.watched([&] { return find_other_pip(tree, environment, facts, place); });
+  if (!facts.distributions.is_whole()) facts.other_pip.doubt(facts.distributions.why());
   return facts;
 }
 

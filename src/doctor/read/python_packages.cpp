@@ -232,6 +232,7 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
   facts.torch.doubt(facts.path);
   facts.bitsandbytes.doubt(facts.path);
   read_cuda_files(tree, environment, facts);
+  read_openmp(tree, facts);
 }
 
 }  // namespace berth::doctor

@@ -7,6 +7,7 @@ namespace berth::doctor {
 
 /// Fills everything of `facts` that follows from its path and prefix.
 void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts);
+void read_openmp(const Tree& tree, PythonFacts& facts);
 void read_cuda_files(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts);
 
 }  // namespace berth::doctor

@@ -102,6 +102,42 @@ TEST_CASE("without options the active environment is meant, then python3 on PATH
   CHECK(default_python(tree, Environment{{"PATH", "/sbin"}}).empty());
 }
 
+TEST_CASE(
+    "a pip that serves another Python is known by its first line, with what it has put there") {
+  const TemporaryTree folder;
+  folder.put("venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\n");
+  folder.put("venv/lib/python3.11/site-packages/numpy-2.0.0.dist-info/METADATA", "");
+  folder.put("venv/bin/python", "");
+  folder.put("opt/py/bin/python3.10", "");
+  folder.put("opt/py/lib/python3.10/site-packages/torch-2.4.1.dist-info/METADATA", "");
+  folder.put("opt/py/bin/pip", "#!/opt/py/bin/python3.10\nimport sys\n");
+  const Environment with{{"VIRTUAL_ENV", "/venv"}, {"PATH", "/venv/bin:/opt/py/bin"}};
+  const auto other = [&] { return read(folder, "/venv/bin/python", with).other_pip; };
+  REQUIRE(other());
+  CHECK(other()->version == "3.10");
+  CHECK(other()->frameworks ==
+        std::vector<std::string>{"/opt/py/lib/python3.10/site-packages/torch-2.4.1.dist-info"});
+  SUBCASE("a long path stands behind sh") {
+    folder.put("opt/py/bin/pip", "#!/bin/sh\n'\''exec' \"/opt/py/bin/python3.10\" \"$0\" \"$@\"\n");
+    CHECK(other()->interpreter == "/opt/py/bin/python3.10");
+  }
+  SUBCASE("its own comes first") {
+    folder.put("venv/bin/pip", "#!/venv/bin/python\n");
+    CHECK(other().is_absent());
+  }
+  SUBCASE("what both have is not missed") {
+    folder.put("venv/lib/python3.11/site-packages/torch-2.4.0.dist-info/METADATA", "");
+    CHECK(other()->frameworks.empty());
+  }
+  SUBCASE("another Python than PATH's is asked about") {
+    CHECK(read(folder, "/venv/bin/python", {{"PATH", "/opt/py/bin"}}).other_pip.is_absent());
+  }
+  SUBCASE("a folder in its place, and a script without an end") {
+    folder.put("opt/py/bin/pip", std::string(100'000, '/'));
+    CHECK(other().is_absent());
+  }
+}
+
 TEST_CASE("a FIFO, a loop of links and a file of another kind hang and crash nobody") {
   const TemporaryTree folder;
   put_venv(folder);

@@ -1,5 +1,6 @@
 // What was tried: frameworks that ran no kernel (--deep), and a command's program that cannot
-// start.
+// start. And of a pasted error what can be seen to be so.
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
@@ -88,12 +89,84 @@ void cannot_start(Examination& look, const AskedFacts& asked) {
                               program->missing.front().name)});
 }
 
+std::string gib(double bytes) {
+  return fmt::format("{:.1f} GiB", bytes / 1073741824.0);
+}
+
+struct Room {
+  const GpuAnswer* gpu = nullptr;
+  double total = 0, free = 0;
+};
+
+/// The GPUs whose memory the driver has told of.
+std::vector<Room> rooms(Examination& look) {
+  std::vector<Room> all;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr) return all;
+  for (const GpuAnswer& gpu : *gpus) {
+    const auto* total = look.see(gpu.memory_total_bytes);
+    const auto* used = look.see(gpu.memory_used_bytes);
+    if (total == nullptr || used == nullptr) return {};
+    const auto size = static_cast<double>(*total);
+    all.push_back({&gpu, size, size - static_cast<double>(*used)});
+  }
+  return all;
+}
+
+/// A pasted text makes no finding alone: what the program wanted, against the GPUs as they are now.
+void out_of_memory(Examination& look, const AskedFacts& asked) {
+  const auto* messages = look.see(asked.error);
+  if (messages == nullptr) return;
+  double wanted = 0;
+  std::string line;
+  for (const Recognised& one : *messages)
+    if (one.asked_bytes > wanted) wanted = one.asked_bytes, line = one.text;
+  if (wanted <= 0) return;
+  const std::vector<Room> all = rooms(look);
+  if (all.empty()) return;
+  const auto less = [](double Room::*what) {
+    return [what](const Room& one, const Room& other) { return one.*what < other.*what; };
+  };
+  const Room& largest = *std::max_element(all.begin(), all.end(), less(&Room::total));
+  const Room& freest = *std::max_element(all.begin(), all.end(), less(&Room::free));
+  const Room& first = all.front();
+  if (wanted > largest.total) {
+    Finding& finding =
+        look.found(text("the program asked for {} at once, and no GPU here has more "
+                        "than {}",
+                        gib(wanted), gib(largest.total)));
+    finding.evidence = {line};
+    finding.fix.push_back({"", text("a smaller batch or model, a smaller number format, or parts "
+                                    "of it on several GPUs")});
+    return;
+  }
+  if (first.free >= wanted) return;
+  const bool elsewhere = freest.free >= wanted;
+  Finding& finding = look.found(
+      elsewhere
+          ? text("the first GPU has {} free now, less than the {} that were asked for; GPU {} "
+                 "has {}",
+                 gib(first.free), gib(wanted), freest.gpu->pci_address, gib(freest.free))
+          : text("no GPU has the {} free now that were asked for: the freest has {} of {}",
+                 gib(wanted), gib(freest.free), gib(freest.total)));
+  finding.evidence.push_back(line);
+  for (const Room& one : all)
+    finding.evidence.push_back(text("NVML: GPU {} has {} free of {}", one.gpu->pci_address,
+                                    gib(one.free), gib(one.total)));
+  finding.fix.push_back({"berth ps", text("who holds it")});
+  finding.fix.push_back({"berth run --gpus 1 -- python …",
+                         text("takes one that is free, and waits while there is none")});
+}
+
 /// What stands in the table's place for a function: it asks nothing of the machine's facts.
 void elsewhere(Examination&) {}
 
 constexpr auto kRules = std::to_array<Rule>({
     {"CMD01", Layer::kLibraries, Severity::kFatal, false,
      msgid("a command's program whose libraries are not found"), "", elsewhere},
+    {"RT02", Layer::kRuntime, Severity::kError, false,
+     msgid("a pasted out-of-memory error, against the GPUs as they are now (--error)"), "",
+     elsewhere},
     // It explains nothing: others explain it (diagnose.cpp).
     {"PRB01", Layer::kRuntime, Severity::kError, false,
      msgid("a framework that cannot run a kernel (--deep)"), "", elsewhere},
@@ -106,13 +179,17 @@ std::span<const Rule> asked_rules() {
 }
 
 bool is_asked_rule(std::string_view id) {
-  return id == "CMD01" || id == "PRB01";
+  return id == "CMD01" || id == "PRB01" || id == "RT02";
 }
 
 bool look_asked(std::string_view id, Examination& look, const AskedFacts& asked) {
-  if (id == "CMD01" ? asked.program.is_absent() : asked.probe.is_absent()) return false;
-  id == "CMD01" ? cannot_start(look, asked) : cannot_run(look, asked);
-  return true;
+  const auto looked = [&](bool none, void (*rule)(Examination&, const AskedFacts&)) {
+    if (!none) rule(look, asked);
+    return !none;
+  };
+  if (id == "CMD01") return looked(asked.program.is_absent(), cannot_start);
+  if (id == "RT02") return looked(asked.error.is_absent(), out_of_memory);
+  return looked(asked.probe.is_absent(), cannot_run);
 }
 
 }  // namespace berth::doctor

@@ -89,8 +89,36 @@ void filter_not_written(Examination& look) {
        text("takes GPUs from rootless containers of the same machine that do not use CDI")});
 }
 
+/// A scheduler's job: the nodes are there for all, and the job's cgroup opens none of the GPUs.
+void job_without_gpu(Examination& look) {
+  const auto gpus = look.facts.nodes.nvidia_gpus();
+  const auto* nodes = look.see(gpus);
+  const auto is_filtered = [](const GpuNode& one) { return one.node.open_error == EPERM; };
+  if (nodes == nullptr || nodes->empty() || !std::all_of(nodes->begin(), nodes->end(), is_filtered))
+    return;
+  const std::string job = shown_variable(look, "SLURM_JOB_ID");
+  Finding& finding = look.found(
+      job.empty() ? text("a device filter lets this session open none of the machine's {} GPUs",
+                         nodes->size())
+                  : text("this Slurm job was given none of the machine's {} GPUs", nodes->size()));
+  finding.evidence.push_back(
+      fmt::format("open({}): EPERM, mode {:04o}", nodes->front().path, nodes->front().node.mode));
+  if (!job.empty()) {
+    finding.evidence.push_back(job);
+    finding.fix.push_back({"sbatch --gres=gpu:1 …",
+                           text("or srun, salloc: a GPU is a job's only where it asks for one")});
+    return;
+  }
+  finding.fix.push_back(
+      {"cat /proc/self/cgroup", text("names who made the filter: a scheduler's job, a unit with "
+                                     "DeviceAllow, a container")});
+}
+
 void device_filter_lost(Examination& look) {
-  if (look.missing(look.facts.container.kind)) return filter_not_written(look);
+  if (look.missing(look.facts.container.kind)) {
+    job_without_gpu(look);
+    return filter_not_written(look);
+  }
   if (!is_plain(container_kind(look)) && container_kind(look) != "kubernetes") return;
   const auto control_node = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   const auto* control = look.see(control_node);

@@ -138,7 +138,7 @@ std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
   for (const char* name : {"ROCM_PATH", "ROCM_HOME", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                            "HSA_OVERRIDE_GFX_VERSION", "ROCM_VERSION"}) {
-    const std::string shown = shown_variable(look, name);
+    std::string shown = shown_variable(look, name);
     if (!shown.empty()) return shown;
   }
   return "";

@@ -236,6 +236,20 @@ TEST_CASE("look-alikes of a container without its GPU are left alone") {
   CHECK(first(radeon).empty());
 }
 
+TEST_CASE("a scheduler's job without a GPU is told so, and one with some of them is not") {
+  Facts job = healthy("");
+  job.container.kind = {};
+  job.nodes.nvidia = nvidia_nodes(EPERM);
+  CHECK(first(job) == "CTR02");
+  set(job, "SLURM_JOB_ID", "12");
+  CHECK(diagnose_with(container_rules_all(), job, {}).findings.at(0).title.find("Slurm") !=
+        std::string::npos);
+  auto some = *job.nodes.nvidia;
+  some.push_back(nvidia_node("/dev/nvidia7"));
+  job.nodes.nvidia = some;
+  CHECK(first(job).empty());
+}
+
 TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of one of them") {
   constexpr gid_t kNobodysGroup = 65534;
   Facts facts = healthy("docker");

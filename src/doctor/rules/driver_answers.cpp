@@ -11,10 +11,10 @@ namespace {
 
 /// The GPUs that NVML described; none where it was not asked, which is remembered.
 const std::vector<GpuAnswer>& answers(Examination& look) {
-  static const std::vector<GpuAnswer> kNone;
-  if (!may_concern_nvidia(look.facts)) return kNone;
+  static const std::vector<GpuAnswer> none;
+  if (!may_concern_nvidia(look.facts)) return none;
   const auto* gpus = look.see(look.facts.driver.gpus);
-  return gpus == nullptr ? kNone : *gpus;
+  return gpus == nullptr ? none : *gpus;
 }
 
 std::string named(const GpuAnswer& gpu) {
@@ -57,6 +57,11 @@ void compute_mode(Examination& look) {
     if (mode == nullptr || *mode == "default") continue;
     const bool held = gpu.processes_memory_bytes.value_or(0) > 0;
     const bool prohibited = *mode == "prohibited";
+    // An MPS server is the one program, and lets all others in.
+    const auto& server = look.facts.nvidia.mps_control;
+    if (!prohibited && look.facts.driver.cuda_init.value_or(1) == 0 &&
+        (look.see(server) != nullptr || server.is_unreadable()))
+      continue;
     Finding& finding =
         look.found(prohibited ? text("GPU {} is set to take no programs at all", gpu.pci_address)
                    : held ? text("GPU {} takes one program only, and one has it", gpu.pci_address)
@@ -76,8 +81,9 @@ void vgpu_licence(Examination& look) {
   for (const GpuAnswer& gpu : answers(look)) {
     const std::string* licence = look.see(gpu.vgpu_licence);
     if (licence == nullptr || *licence != "unlicensed") continue;
-    Finding& finding =
-        look.found(text("the vGPU {} has no licence, so it is slowed down", gpu.pci_address));
+    Finding& finding = look.found(
+        text("the vGPU {} has no licence: it is slowed down, and some programs cannot start",
+             gpu.pci_address));
     finding.evidence.push_back(named(gpu));
     finding.fix.push_back({"sudo systemctl restart nvidia-gridd && nvidia-smi -q | grep -i licen",
                            text("with the token in /etc/nvidia/ClientConfigToken")});
@@ -138,7 +144,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "ENV04 FW*", mig_empty},
     {"DRV20", Layer::kDriver, Severity::kError, true,
      msgid("a compute mode that keeps programs out"), "FW*", compute_mode},
-    {"DRV21", Layer::kDriver, Severity::kError, false, msgid("a vGPU without a licence"), "RT*",
+    {"DRV21", Layer::kDriver, Severity::kError, true, msgid("a vGPU without a licence"), "RT*",
      vgpu_licence},
     {"DRV25", Layer::kDriver, Severity::kError, true, msgid("bad memory that waits for a reset"),
      "DRV26", remap_pending},

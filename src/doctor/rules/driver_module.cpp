@@ -198,9 +198,9 @@ void open_module_old_gpu(Examination& look) {
   const bool* open = look.see(look.facts.nvidia.open_module);
   const std::string line = newest_line(look, {"not supported by open"});
   if ((open == nullptr || !*open) && line.empty()) return;
-  Finding& finding =
-      look.found(text("NVIDIA's open kernel module is loaded, and the GPU at {} is too old for it",
-                      old.front()->address));
+  Finding& finding = look.found(
+      text("NVIDIA's open kernel module is installed, and the GPU at {} is too old for it",
+           old.front()->address));
   for (const auto* gpu : old)
     finding.evidence.push_back(text(
         "{}: before Turing, without the processor that the open module needs", describe(*gpu)));
@@ -343,9 +343,9 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV10 DRV11 DRV13 DRV15 LIB01 FW* RT*", driver_mismatch},
     {"DRV06", Layer::kDriver, Severity::kFatal, true,
      msgid("the open kernel module with a GPU that is too old for it"),
-     "HW02 DRV09 DRV10 DRV11 FW*", open_module_old_gpu},
+     "HW02 DRV01 DRV09 DRV10 DRV11 LIB01 FW*", open_module_old_gpu},
     {"DRV07", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that needs the open kernel module"), "HW02 DRV09 FW*",
+     msgid("a GPU that needs the open kernel module"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
      proprietary_module_new_gpu},
     {"DRV08", Layer::kDriver, Severity::kFatal, true,
      msgid("a GPU that the driver's branch no longer serves"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -19,7 +20,32 @@ std::string python_of_module(const std::string& name) {
   return "3." + name.substr(kBegin.size(), end - kBegin.size());
 }
 
+/// What somebody has installed, by a pip that serves another Python.
+void other_pip(Examination& look) {
+  const OtherPip* pip = look.see(look.facts.python.other_pip);
+  const auto* here = look.see(look.facts.python.distributions);
+  if (pip == nullptr || here == nullptr || pip->frameworks.empty()) return;
+  const std::string folder = pip->frameworks.front();
+  const std::string package = parse_info_name(folder.substr(folder.rfind('/') + 1)).first;
+  Finding& finding = look.found(
+      text("pip installs for another Python, {}: {} is there, and not in the one that runs",
+           pip->interpreter, package));
+  // With a framework of its own it may well be meant so.
+  if (std::any_of(here->begin(), here->end(), [](const Distribution& one) {
+        return one.name == "torch" || one.name == "tensorflow" || one.name == "jaxlib";
+      }))
+    finding.severity = Severity::kInfo;
+  finding.evidence = {
+      fmt::format("{}: #!{} (Python {})", pip->path, pip->interpreter, pip->version)};
+  for (const std::string& one : pip->frameworks) finding.evidence.push_back(one);
+  finding.evidence.push_back(
+      text("the Python that runs: {}", look.facts.python.interpreter.value_or("python3")));
+  finding.fix.push_back({install_command(look.facts.python, {package}),
+                         text("installs for the Python that runs, whatever pip is in PATH")});
+}
+
 void other_python(Examination& look) {
+  other_pip(look);
   const std::string* python = look.see(look.facts.python.version);
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (python == nullptr || torch == nullptr) return;
@@ -53,8 +79,8 @@ void rocm_driver_old(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"FW20", Layer::kFramework, Severity::kError, false, msgid("a PyTorch of another Python's"), "",
-     other_python},
+    {"FW20", Layer::kFramework, Severity::kError, true,
+     msgid("a framework that was installed for another Python"), "", other_python},
     {"AMD03", Layer::kDriver, Severity::kWarning, false,
      msgid("AMD's driver older than ROCm expects"), "", rocm_driver_old},
 });

@@ -217,6 +217,12 @@ void gpu_lost(Examination& look) {
     if (!said && !never_came && (gone == nullptr || !*gone)) continue;
     Finding& finding = look.found(text("the GPU at {} has fallen off the bus", gpu->address));
     if (never_came) finding.evidence.push_back(quoted(line));
+    for (const std::string& one : log.value_or({}))
+      if (one.find(gpu->address.substr(0, gpu->address.rfind('.')) + "): 79,") !=
+          std::string::npos) {
+        finding.evidence.push_back(quoted(one));
+        break;
+      }
     if (said) finding.evidence.push_back(text("NVML 15: the GPU is lost"));
     if (gone != nullptr && *gone)
       finding.evidence.push_back(
@@ -252,7 +258,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},
     {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
-     "HW02 DRV09 DRV13 DRV15 FW* RT*", gpu_lost},
+     "HW02 DRV09 DRV13 DRV15 DRV23 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},
 });
 

@@ -22,7 +22,7 @@ void libcuda_missing(Examination& look) {
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
   const auto& nodes = look.facts.nodes.nvidia;
-  if (look.facts.container.kind && nodes && nodes->empty()) return;
+  if (look.facts.container.kind && (nodes.is_unreadable() || (nodes && nodes->empty()))) return;
   Finding& finding =
       look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
   finding.evidence.push_back(

@@ -119,7 +119,7 @@ Finding& refused(Examination& look, const GpuNode& node) {
 void kfd_missing(Examination& look) {
   if (!look.missing(look.facts.container.kind)) return;  // CTR19
   const auto& torch = look.facts.python.torch;
-  if (!(torch && torch->hip) && look.missing(look.facts.rocm.folder)) return;
+  if (!(torch && torch->hip) && look.see(look.facts.rocm.folder) == nullptr) return;
   const auto cards = cards_on_bus(look, kVendorAmd);
   const auto bound = std::find_if(cards.begin(), cards.end(), [](const PciFunction& one) {
     return one.driver.value_or("") == "amdgpu";

@@ -1,10 +1,12 @@
 // Rules CPU: work that a GPU waits for.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -96,6 +98,59 @@ void cpuset_against_limit(Examination& look) {
                          ""});
 }
 
+/// mkl-service ends a process that has GNU's OpenMP already and is to use Intel's: children of one
+/// that imported NumPy first, and import PyTorch first.
+void mkl_beside_gnu(Examination& look, const std::vector<OpenMp>& copies) {
+  const auto gnu = std::find_if(copies.begin(), copies.end(), [](const OpenMp& one) {
+    return one.gnu && contains(one.path, "/torch/lib/");
+  });
+  if (gnu == copies.end()) return;
+  const CondaPackage* conda = conda_package(look, "mkl-service");
+  const auto wheel = look.facts.python.distribution("mkl-service");
+  const Distribution* own = conda == nullptr ? look.see(wheel) : nullptr;
+  if (conda == nullptr && own == nullptr) return;
+  std::string layer = variable_or_empty(look, "MKL_THREADING_LAYER");
+  for (char& c : layer) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if ((!layer.empty() && layer != "INTEL") ||
+      !variable_or_empty(look, "MKL_SERVICE_FORCE_INTEL").empty())
+    return;
+  const bool many = !variable_or_empty(look, "LOCAL_WORLD_SIZE").empty();
+  Finding& finding = look.found(
+      text("PyTorch brings GNU's OpenMP, and mkl-service wants Intel's: a child process that "
+           "imports PyTorch first is ended"));
+  if (layer.empty() && !many) finding.severity = Severity::kInfo;
+  finding.evidence = {gnu->path, conda == nullptr ? own->path : conda->path};
+  finding.evidence.push_back(layer.empty() ? text("MKL_THREADING_LAYER is not set")
+                                           : "MKL_THREADING_LAYER=" + layer);
+  finding.fix.push_back(
+      {"export MKL_THREADING_LAYER=GNU", text("MKL then uses the OpenMP that PyTorch has loaded")});
+}
+
+/// Intel's (and LLVM's) ends the program that loads a second copy of it.
+void two_of_intel(Examination& look, const std::vector<OpenMp>& copies) {
+  const auto count =
+      std::count_if(copies.begin(), copies.end(), [](const OpenMp& one) { return !one.gnu; });
+  if (count < 2 || is_on(variable_or_empty(look, "KMP_DUPLICATE_LIB_OK"))) return;
+  Finding& finding = look.found(
+      text("{} copies of Intel's OpenMP are in this environment: a program that loads two of them "
+           "is ended (OMP: Error #15)",
+           count));
+  for (const OpenMp& one : copies)
+    if (!one.gnu) finding.evidence.push_back(one.path);
+  finding.fix.push_back({"", text("take the packages from one source, all from conda or all from "
+                                  "pip; with conda also: conda install nomkl")});
+  finding.fix.push_back({"export KMP_DUPLICATE_LIB_OK=TRUE",
+                         text("lets both run, with twice the threads; Intel warns of wrong "
+                              "results")});
+}
+
+void two_openmp(Examination& look) {
+  const auto* copies = look.see(look.facts.python.openmp);
+  if (copies == nullptr) return;
+  mkl_beside_gnu(look, *copies);
+  two_of_intel(look, *copies);
+}
+
 void governor(Examination& look) {
   const auto* governor = look.see(look.facts.platform.cpu.governor);
   const auto* driver = look.see(look.facts.platform.cpu.frequency_driver);
@@ -118,6 +173,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("one thread where there are many cores"), "", omp_one},
     {"CPU03", Layer::kRuntime, Severity::kError, false,
      msgid("a limit below what libraries start threads for"), "", cpuset_against_limit},
+    {"CPU04", Layer::kRuntime, Severity::kWarning, true,
+     msgid("runtimes of OpenMP in each other's way"), "", two_openmp},
     {"CPU05", Layer::kRuntime, Severity::kInfo, false, msgid("a processor held at a low clock"), "",
      governor},
 });

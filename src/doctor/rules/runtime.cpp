@@ -13,14 +13,64 @@ constexpr std::uint64_t kMib = 1ULL << 20, kGib = 1ULL << 30;
 
 /// The GPUs that NVML described; none where it was not asked, which is remembered.
 const std::vector<GpuAnswer>& answers(Examination& look) {
-  static const std::vector<GpuAnswer> kNone;
-  if (!may_concern_nvidia(look.facts)) return kNone;
+  static const std::vector<GpuAnswer> none;
+  if (!may_concern_nvidia(look.facts)) return none;
   const auto* gpus = look.see(look.facts.driver.gpus);
-  return gpus == nullptr ? kNone : *gpus;
+  return gpus == nullptr ? none : *gpus;
 }
 
 std::string gib(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(kGib));
+}
+
+std::string named(const StuckProcess& one) {
+  return fmt::format("{} ({})", one.pid, printable(one.name));
+}
+
+/// What a process that is stuck holds, and what ends it.
+void add_stuck(Finding& finding, const StuckProcess& one) {
+  std::string line =
+      one.state == 'Z'
+          ? text("process {} has ended, and its parent {} has not asked how (state Z)", named(one),
+                 one.parent)
+          : text("process {} waits in the kernel, where no signal reaches it (state D)",
+                 named(one));
+  if (!one.node.empty())
+    line += ": " + (one.state == 'Z' ? text("a thread of it has {} open", one.node)
+                                     : text("it has {} open", one.node));
+  finding.evidence.push_back(std::move(line));
+  if (one.state == 'Z' && one.node.empty() && one.parent > 1) {
+    finding.fix.insert(finding.fix.begin(),
+                       {fmt::format("sudo kill {}", one.parent),
+                        text("ends its parent; what is left over is then collected")});
+    return;
+  }
+  if (one.state == 'Z')
+    finding.fix.insert(finding.fix.begin(),
+                       {fmt::format("sudo kill -9 {}", one.pid),
+                        text("reaches its threads, unless they wait in the kernel")});
+  finding.fix.push_back({"sudo reboot", text("for what waits in the kernel; sudo dmesg may tell "
+                                             "what it waits for")});
+}
+
+/// A process may wait for a moment; the kernel says of whom it has waited for minutes.
+std::string hung_line(Examination& look, int pid) {
+  const auto& log = look.facts.machine.kernel_log;
+  return log ? newest_line(*log, {fmt::format(":{} blocked for more than", pid)}) : "";
+}
+
+/// Those that cannot be ended, whether NVML names them as holders or not.
+void stuck_holders(Examination& look) {
+  const auto* stuck = look.see(look.facts.machine.stuck);
+  if (stuck == nullptr) return;
+  for (const StuckProcess& one : *stuck) {
+    const std::string hung = hung_line(look, one.pid);
+    if (one.node.empty() || (one.state == 'D' && hung.empty())) continue;
+    Finding& finding = look.found(
+        text("process {} cannot be ended, and keeps what it has on {}", named(one), one.node));
+    add_stuck(finding, one);
+    if (!hung.empty()) finding.evidence.push_back(quoted(hung));
+  }
 }
 
 void memory_held(Examination& look) {
@@ -45,7 +95,10 @@ void memory_held(Examination& look) {
     finding.fix.push_back(
         {fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(gpu.pci_address)),
          text("if nobody holds it; ends what runs on it")});
+    for (const StuckProcess& one : look.facts.machine.stuck.value_or({}))
+      if (!one.node.empty() || one.unknown) add_stuck(finding, one);
   }
+  if (look.findings().empty()) stuck_holders(look);
 }
 
 void throttle(Examination& look) {

@@ -64,7 +64,7 @@ std::optional<std::size_t> nvidia_count(Examination& look) {
 std::string gpu_variable_of_image(Examination& look) {
   for (const char* name : {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA",
                            "NVIDIA_DRIVER_CAPABILITIES", "CUDA_VERSION", "NV_CUDA_LIB_VERSION"}) {
-    const std::string shown = shown_variable(look, name);
+    std::string shown = shown_variable(look, name);
     if (!shown.empty()) return shown;
   }
   return "";

@@ -72,6 +72,26 @@ bool counted_by_driver(const Facts& facts, const std::string& device) {
   return false;
 }
 
+/// Off the bus, and the bus shows it: then HW08 speaks of it.
+bool is_gone(const Facts& facts, const Event& event) {
+  constexpr int kOffTheBus = 79;
+  if (event.code != kOffTheBus || !facts.machine.pci) return false;
+  return std::any_of(facts.machine.pci->begin(), facts.machine.pci->end(),
+                     [&](const PciFunction& one) {
+                       return one.address.starts_with(event.device) && one.gone.value_or(false);
+                     });
+}
+
+/// What ECC contained (63, 94) is over once the driver says that nothing of it is left.
+bool is_history(const Facts& facts, const Event& event) {
+  if (event.code != 63 && event.code != 94) return false;
+  for (const GpuAnswer& gpu : facts.driver.gpus.value_or({}))
+    if (gpu.pci_address.starts_with(event.device))
+      return gpu.remap_pending.value_or(true) == false &&
+             gpu.remap_failed.value_or(true) == false && gpu.ecc_uncorrected.value_or(1) == 0;
+  return false;
+}
+
 void advise(Examination& look, const Event& event, Finding& finding) {
   constexpr int kGspTimeout = 119, kOffTheBus = 79;
   const std::string version = look.facts.nvidia.module_version.value_or("");
@@ -105,7 +125,8 @@ void report_gpu(Examination& look, const std::vector<Event>& all, const std::str
   if (xid != nullptr && xid->kind == std::string_view("memory") &&
       counted_by_driver(look.facts, device))
     return;
-  const int grave = gravity(xid);
+  if (is_gone(look.facts, *root)) return;
+  const int grave = is_history(look.facts, *root) ? 0 : gravity(xid);
   Finding& finding = look.found(
       xid == nullptr ? text("the driver reported Xid {} for the GPU at {}", root->code, device)
                      : text("the driver reported Xid {} for the GPU at {}: {}", root->code, device,
@@ -153,7 +174,7 @@ void sxid(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV23", Layer::kDriver, Severity::kError, true, msgid("Xids in the kernel's log"),
-     "HW08 DRV09 DRV24 DRV25 DRV26 FW* RT*", xid},
+     "DRV09 DRV24 DRV25 DRV26 FW* RT*", xid},
     {"DRV24", Layer::kDriver, Severity::kError, false, msgid("SXids in the kernel's log"), "DRV15",
      sxid},
 });

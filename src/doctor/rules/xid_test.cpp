@@ -29,3 +29,41 @@ TEST_CASE("the gravest Xid of a GPU is told, with what mends it") {
   CHECK(findings[0].fix.front().says.find("525.105.17") != std::string::npos);
   CHECK(findings[1].severity == Severity::kWarning);
 }
+
+TEST_CASE(
+    "a state of now speaks before the Xid that led to it, and an Xid that is over is no fault") {
+  Facts facts = healthy();
+  log(facts, "NVRM: Xid (PCI:0000:01:00): 79, pid=7, GPU has fallen off the bus.");
+  CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV23");
+  auto functions = *facts.machine.pci;
+  functions.front().gone = true;
+  facts.machine.pci = functions;
+  const Diagnosis gone = diagnose_with(ground_rules(), facts, {});
+  CHECK(gone.findings.front().id == "HW08");
+  CHECK(gone.findings.front().evidence.front().find("79") != std::string::npos);
+  for (const auto& one : gone.findings) CHECK(one.id != "DRV23");
+
+  Facts contained = healthy();
+  log(contained, "NVRM: Xid (PCI:0000:01:00): 94, pid=7, Contained: SM (0x1).");
+  first_answer(contained, [](auto& gpu) { gpu.remap_pending = {}; });
+  CHECK(diagnose_with(ground_rules(), contained, {}).findings.front().severity > Severity::kInfo);
+  first_answer(contained, [](auto& gpu) {
+    gpu.remap_pending = gpu.remap_failed = false;
+    gpu.ecc_uncorrected = 0;
+  });
+  CHECK(diagnose_with(ground_rules(), contained, {}).findings.front().severity == Severity::kInfo);
+}
+
+TEST_CASE("an MPS server is the one program of an exclusive GPU, and lets the others in") {
+  Facts facts = healthy();
+  first_answer(facts, [](auto& gpu) {
+    gpu.compute_mode = std::string("exclusive process");
+    gpu.processes_memory_bytes = 1 << 20;
+  });
+  facts.driver.cuda_init = 0;
+  facts.nvidia.mps_control = {};
+  CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV20");
+  facts.nvidia.mps_control = Node{};
+  for (const auto& one : diagnose_with(ground_rules(), facts, {}).findings)
+    CHECK(one.id != "DRV20");
+}

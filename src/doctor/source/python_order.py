@@ -137,6 +137,12 @@ def look_at_handler(source, handler, tried, memory):
             source.mark(node, "retry_on_any_cuda", node.test.left.value)
 
 
+def is_over_epochs(loop, losses):
+    """Its steps are those of a loop inside it, or its name says that it has few of them."""
+    named = isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()
+    return named or any(other is not loop and within(other, loop) for other in losses)
+
+
 def each_step(source):
     """What happens in every step of a training loop: one that calls backward()."""
     losses = {}  # loop → names whose backward() is called in it
@@ -149,7 +155,7 @@ def each_step(source):
     told = set()
     for call, name in source.calls:
         loop = loop_of(call)
-        if loop is None or loop not in losses or loop in told or is_conditional(call, loop):
+        if loop is None or loop not in losses or loop in told or is_conditional(call, loop) or is_over_epochs(loop, losses):
             continue
         prints = name == "print" and any(isinstance(one, ast.Name) and one.id in losses[loop] for one in call.args)
         if prints or method(call) in ("item", "cpu") and not call.args:

@@ -14,7 +14,7 @@ namespace berth::doctor::source {
 using Marks = std::vector<Mark>;
 
 /// By the syntax tree, as `python` parses it; else by lines, and `no_tree` says why.
-Marks python_marks(std::string_view text, const std::string& python, std::string* no_tree);
+Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree);
 /// The code cells, and their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
 /// Unmistakable lines alone; comments and texts over several lines are left out.

@@ -143,6 +143,12 @@ constexpr Pair kPythonOrder[] = {
     {"waits_every_step", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  print(loss)\n",
      "for i, x in enumerate(data):\n  loss = f(x)\n  loss.backward()\n  if i % 50 == 0:\n    "
      "print(loss)\n"},
+    {"waits_every_step", 5,
+     "for epoch in range(9):\n  for x in data:\n    loss = f(x)\n    loss.backward()\n    "
+     "a.append(loss.item())\n",
+     "for n in range(9):\n  for x in data:\n    loss = f(x)\n    loss.backward()\n  "
+     "print(loss.item())\nfor epoch in range(9):\n  loss = f(all)\n  loss.backward()\n  "
+     "print(loss)\n"},
     {"loss_keeps_graph", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss\n",
      "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss.detach()\n"},
     {"loss_keeps_graph", 4,

@@ -1,0 +1,256 @@
+#include "doctor/facts/toolchain.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "doctor/loader/loader.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string parent(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string variable(const Fact<Environment>& environment, const char* name) {
+  if (!environment) return "";
+  const auto found = environment->find(name);
+  return found == environment->end() ? "" : found->second;
+}
+
+/// The first of that name in PATH; "" none.
+std::string program(const Tree& tree, const Fact<Environment>& environment, std::string_view name) {
+  if (name.starts_with('/')) return tree.exists(std::string(name)) ? std::string(name) : "";
+  std::string path = variable(environment, "PATH");
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string_view folder : split(path, ':')) {
+    std::string file = std::string(folder) + "/" + std::string(name);
+    if (folder.starts_with('/') && tree.exists(file)) return file;
+  }
+  return "";
+}
+
+/// {"cuda": {"version": "12.5.82"}}, "CUDA Version 10.1.243", or the folder's name "cuda-12.5".
+std::string version_of_toolkit(const Tree& tree, const std::string& folder) {
+  const auto document =
+      nlohmann::json::parse(tree.read(folder + "/version.json").value_or(""), nullptr, false);
+  if (document.is_object() && document.contains("cuda") && document["cuda"].is_object())
+    if (const auto version = document["cuda"].find("version");
+        version != document["cuda"].end() && version->is_string())
+      return printable(version->get<std::string>());
+  constexpr std::string_view kBegin = "CUDA Version ";
+  if (const auto line = tree.line(folder + "/version.txt"); line && line->starts_with(kBegin))
+    return printable(line->substr(kBegin.size()));
+  const std::string real = tree.resolve(folder).value_or(folder);
+  const std::size_t dash = real.rfind("/cuda-");
+  return dash == std::string::npos || version_of(real.substr(dash + 6)).empty()
+             ? ""
+             : real.substr(dash + 6);
+}
+
+bool has_nvvm_library(const Tree& tree, const std::string& folder) {
+  const auto names = tree.list(folder).value_or({});
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.starts_with("libnvvm.so"); });
+}
+
+std::string version_of_package(const PythonFacts& python, std::string_view name) {
+  if (!python.distributions) return "";
+  for (const Distribution& one : *python.distributions)
+    if (one.name == name) return one.version;
+  return "";
+}
+
+std::string version_in_conda(const PythonFacts& python) {
+  if (!python.conda) return "";
+  for (const char* name : {"cuda-nvvm-impl", "cuda-nvcc-impl", "cuda-nvcc", "cudatoolkit"})
+    for (const CondaPackage& one : *python.conda)
+      if (one.name == name) return one.version;
+  return "";
+}
+
+std::vector<Toolkit> nvvm_toolkits(const Tree& tree, const Fact<Environment>& environment,
+                                   const PythonFacts& python) {
+  using From = Toolkit::From;
+  std::vector<Toolkit> found;
+  if (python.is_conda)
+    for (const std::string& folder : {python.prefix + "/lib", python.prefix + "/nvvm/lib64"})
+      if (has_nvvm_library(tree, folder)) {
+        found.push_back({From::kConda, python.prefix, version_in_conda(python)});
+        break;
+      }
+  if (python.path)
+    for (const PathEntry& entry : *python.path) {
+      const std::string wheel = entry.folder + "/nvidia/cuda_nvcc";
+      if (has_nvvm_library(tree, wheel + "/nvvm/lib64"))
+        found.push_back({From::kWheel, wheel, version_of_package(python, "nvidia-cuda-nvcc-cu12")});
+    }
+  std::string home = variable(environment, "CUDA_HOME");
+  if (home.empty()) home = variable(environment, "CUDA_PATH");
+  if (home.starts_with('/') && tree.exists(home + "/nvvm"))
+    found.push_back({From::kVariable, home, version_of_toolkit(tree, home)});
+  if (tree.exists("/usr/local/cuda/nvvm"))
+    found.push_back(
+        {From::kSystem, "/usr/local/cuda", version_of_toolkit(tree, "/usr/local/cuda")});
+  return found;
+}
+
+/// What PyTorch's extensions and most build scripts compile with.
+std::string toolkit_for_building(const Tree& tree, const Fact<Environment>& environment) {
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string home = variable(environment, name);
+        home.starts_with('/') && tree.exists(home + "/bin/nvcc"))
+      return tree.resolve(home).value_or(home);
+  if (const std::string nvcc = program(tree, environment, "nvcc"); !nvcc.empty())
+    return parent(parent(tree.resolve(nvcc).value_or(nvcc)));
+  return tree.exists("/usr/local/cuda/bin/nvcc") ? tree.resolve("/usr/local/cuda").value_or("")
+                                                 : "";
+}
+
+/// "… unsupported GNU version! gcc versions later than 12 are not supported! …"
+int newest_gcc_in(std::string_view header) {
+  constexpr std::string_view kWords = "gcc versions later than ";
+  const std::size_t at = header.find(kWords);
+  if (at == std::string_view::npos) return 0;
+  const Version version = version_of(header.substr(at + kWords.size(), 8));
+  return version.empty() ? 0 : version.front();
+}
+
+Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& environment) {
+  // Somebody has chosen the compiler.
+  if (!variable(environment, "NVCC_CCBIN").empty() ||
+      variable(environment, "NVCC_PREPEND_FLAGS").find("ccbin") != std::string::npos ||
+      variable(environment, "NVCC_APPEND_FLAGS").find("ccbin") != std::string::npos)
+    return {};
+  const std::string toolkit = toolkit_for_building(tree, environment);
+  // A distribution's nvcc names a compiler that fits in its own nvcc.profile.
+  if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/")) return {};
+  for (const char* below : {"/include", "/targets/x86_64-linux/include",
+                            "/targets/sbsa-linux/include", "/targets/aarch64-linux/include"}) {
+    const std::string header = toolkit + below + "/crt/host_config.h";
+    if (const auto text = tree.read(header))
+      if (const int newest = newest_gcc_in(*text); newest > 0) return CompilerLimit{header, newest};
+  }
+  return {};
+}
+
+/// "x86_64-linux-gnu-gcc-13" → 13; else the one folder of lib/gcc/TRIPLE beside it.
+int version_of_gcc(const Tree& tree, const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (name.find("gcc") == std::string::npos && name.find("g++") == std::string::npos) return 0;
+  const std::size_t dash = name.rfind('-');
+  if (dash != std::string::npos)
+    if (const Version version = version_of(name.substr(dash + 1)); !version.empty())
+      return version.front();
+  int found = 0;
+  const std::string folder = parent(parent(path)) + "/lib/gcc";
+  for (const std::string& triple : tree.list(folder, 50).value_or({})) {
+    if (triple.find("linux") == std::string::npos) continue;
+    for (const std::string& version : tree.list(folder + "/" + triple, 50).value_or({})) {
+      const Version numbers = version_of(version);
+      if (numbers.empty()) continue;
+      if (found != 0 && found != numbers.front()) return 0;  // several: which one is not told
+      found = numbers.front();
+    }
+  }
+  return found;
+}
+
+Fact<HostCompiler> host_compiler(const Tree& tree, const Fact<Environment>& environment) {
+  const std::string chosen = variable(environment, "CC");
+  const std::string name(trim(chosen).substr(0, trim(chosen).find(' ')));
+  const std::string path = program(tree, environment, name.empty() ? "gcc" : name);
+  if (path.empty()) return {};
+  const std::string real = tree.resolve(path).value_or(path);
+  return HostCompiler{real, version_of_gcc(tree, real)};
+}
+
+/// As Triton looks for one.
+Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) {
+  if (!variable(environment, "CC").empty()) return true;
+  for (const char* name : {"gcc", "clang", "cc"})
+    if (!program(tree, environment, name).empty()) return true;
+  // Where no program was recorded, none is missed.
+  if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
+  return Unreadable{"gcc", 0};
+}
+
+void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFacts& facts) {
+  const std::string version = python.version.value_or("");
+  const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
+  if (version.empty() || python.base.empty() ||
+      !(there("/lib/python" + version) || there("/lib64/python" + version))) {
+    facts.has_python_header = Unreadable{"Python.h", 0};
+    return;
+  }
+  const std::string base = python.base == "/" ? "" : python.base;
+  facts.python_header = base + "/include/python" + version + "/Python.h";
+  facts.has_python_header = tree.exists(*facts.python_header);
+}
+
+/// As `ldconfig -p` lists them; without a cache (a bundle) what it would put there.
+std::vector<std::string> cached(const Tree& tree, const std::string& name) {
+  std::vector<std::string> found;
+  if (const auto bytes = tree.read("/etc/ld.so.cache", 16 << 20)) {
+    const LoaderCache cache = parse_loader_cache(*bytes);
+    if (const auto row = cache.find(name); row != cache.end())
+      for (const std::string& path : row->second)
+        if (tree.exists(path)) found.push_back(path);
+    return found;
+  }
+  std::vector<std::string> folders = configured_folders(tree);
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                             "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/lib"})
+    folders.emplace_back(folder);
+  for (const std::string& folder : folders)
+    if (tree.exists(folder + "/" + name)) found.push_back(folder + "/" + name);
+  return found;
+}
+
+Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
+                      const std::vector<std::string>& libraries) {
+  if (!tree.exists("/etc/ld.so.cache")) return Unreadable{"/etc/ld.so.cache", 0};
+  std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                   "/usr/lib64", "/usr/lib", "/usr/local/lib"};
+  for (const std::string& library : libraries) folders.push_back(parent(library));
+  for (const char* name : {"LIBRARY_PATH", "LD_LIBRARY_PATH"}) {
+    const std::string list = variable(environment, name);
+    for (const std::string_view folder : split(list, ':')) folders.emplace_back(folder);
+  }
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return folder.starts_with('/') && tree.exists(folder + "/libcuda.so");
+  });
+}
+
+}  // namespace
+
+ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& environment,
+                                 const PythonFacts& python) {
+  ToolchainFacts facts;
+  facts.nvvm = tree.watched([&] { return Fact(nvvm_toolkits(tree, environment, python)); });
+  facts.compiler = tree.watched([&] { return host_compiler(tree, environment); });
+  facts.nvcc = tree.watched([&] { return compiler_limit(tree, environment); });
+  facts.any_compiler = tree.watched([&] { return any_compiler(tree, environment); });
+  const auto header = tree.watched([&] {
+    read_python_header(tree, python, facts);
+    return Fact(true);
+  });
+  if (!header.is_whole()) facts.has_python_header.doubt(header.why());
+  facts.cached_cuda = tree.watched([&] { return Fact(cached(tree, "libcuda.so.1")); });
+  facts.links_cuda =
+      tree.watched([&] { return links_cuda(tree, environment, facts.cached_cuda.value_or({})); });
+  if (!environment.is_unreadable()) return facts;
+  facts.nvvm.doubt(environment.why());
+  facts.compiler.doubt(environment.why());
+  facts.nvcc.doubt(environment.why());
+  facts.any_compiler.doubt(environment.why());
+  facts.links_cuda.doubt(environment.why());
+  return facts;
+}
+
+}  // namespace berth::doctor

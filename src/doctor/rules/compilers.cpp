@@ -1,0 +1,247 @@
+// Rules FW09, FW16, FW19, LIB11: what is compiled while a program runs, and the toolkit that
+// TensorFlow gets from the system.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// The first of these packages that is installed.
+const Distribution* first_of(Examination& look, std::initializer_list<std::string_view> names) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return nullptr;
+  for (const std::string_view name : names)
+    for (const Distribution& one : *all)
+      if (one.name == name) return &one;
+  return nullptr;
+}
+
+/// The toolkit whose NVVM Numba takes.
+const Toolkit* toolkit_of_numba(const std::vector<Toolkit>& all, bool knows_wheels) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Toolkit& one) {
+    return knows_wheels || one.from != Toolkit::From::kWheel;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// Links by nvJitLink (or its forerunners), which takes PTX that is newer than the driver.
+bool links_by_itself(Examination& look, const Distribution* numba_cuda) {
+  if (first_of(look, {"pynvjitlink-cu12", "pynvjitlink", "cubinlinker", "cubinlinker-cu11"}))
+    return true;
+  return numba_cuda != nullptr && !is_older(numba_cuda->version, "0.16") &&
+         first_of(look, {"nvidia-nvjitlink", "nvidia-nvjitlink-cu12", "cuda-core"}) != nullptr;
+}
+
+/// The first release of CUDA with the same version of PTX: 12.6 has that of 12.5.
+std::string ptx_of(const std::string& cuda) {
+  const std::string release = beginning(cuda);
+  return release == "12.6" ? "12.5" : release;
+}
+
+void ptx_newer(Examination& look) {
+  const Distribution* numba_cuda = first_of(look, {"numba-cuda"});
+  const Distribution* numba = numba_cuda != nullptr ? numba_cuda : first_of(look, {"numba"});
+  if (numba == nullptr || seen_gpus(look).empty()) return;
+  const auto* toolkits = look.see_whole(look.facts.toolchain.nvvm);
+  if (toolkits == nullptr || links_by_itself(look, numba_cuda)) return;
+  const bool knows_wheels = numba_cuda != nullptr && !is_older(numba_cuda->version, "0.15");
+  const Toolkit* toolkit = toolkit_of_numba(*toolkits, knows_wheels);
+  const SeenDriver driver = nvidia_driver(look);
+  if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || driver.cuda.empty()) return;
+  const std::string cuda = beginning(toolkit->version);
+  if (!is_older(ptx_of(driver.cuda), ptx_of(cuda))) return;
+  Finding& finding = look.found(
+      text("{} compiles with CUDA {}, and the driver takes PTX of CUDA up to {} only: error 222",
+           named(*numba), cuda, driver.cuda));
+  // Many have Numba for the processor alone.
+  if (numba_cuda == nullptr && first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) == nullptr)
+    finding.severity = Severity::kInfo;
+  finding.evidence = {numba->path, fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
+  if (!driver.version.empty())
+    finding.evidence.push_back(
+        text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+  const std::string major = beginning(driver.cuda, 1);
+  if (major == "12" || major == "13")
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"-U", "numba-cuda[cu" + major + "]"}),
+         text("links by nvJitLink, which takes newer PTX than the driver of the same CUDA {}",
+              major)});
+  if (const std::string made = look.knowledge.compatibility().driver_made_for(cuda); !made.empty())
+    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
+                                    "in a container on the host",
+                                    made)});
+  finding.fix.push_back({"", text("give Numba a toolkit of CUDA {} by CUDA_HOME", driver.cuda)});
+}
+
+/// Packages that compile with Triton, or with nvcc, in nearly every run.
+const Distribution* compiles_by_triton(Examination& look) {
+  return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention"});
+}
+const Distribution* compiles_by_nvcc(Examination& look) {
+  return first_of(look, {"deepspeed", "pycuda"});
+}
+
+void gcc_too_new(Examination& look) {
+  const CompilerLimit* limit = look.see(look.facts.toolchain.nvcc);
+  if (limit == nullptr) return;
+  const HostCompiler* compiler = look.see(look.facts.toolchain.compiler);
+  if (compiler == nullptr || compiler->gcc <= limit->newest_gcc) return;
+  const Distribution* who = compiles_by_nvcc(look);
+  Finding& finding = look.found(
+      who != nullptr
+          ? text("gcc {} is newer than the gcc {} that nvcc takes, and {} compiles with it",
+                 compiler->gcc, limit->newest_gcc, named(*who))
+          : text("gcc {} is newer than the gcc {} that nvcc takes: extensions will not compile",
+                 compiler->gcc, limit->newest_gcc));
+  if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
+  finding.evidence = {compiler->path, text("{}: gcc versions later than {} are not supported",
+                                           limit->header, limit->newest_gcc)};
+  finding.fix.push_back({fmt::format("sudo apt install g++-{0}\nexport CC=gcc-{0} CXX=g++-{0} "
+                                     "NVCC_PREPEND_FLAGS='-ccbin g++-{0}'",
+                                     limit->newest_gcc),
+                         text("for the shell that builds; the system's gcc stays as it is")});
+  finding.fix.push_back({"", text("take a newer toolkit, whose nvcc takes newer compilers")});
+}
+
+/// Triton compiles a launcher with the system's C compiler and Python's headers.
+void triton_cannot_compile(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  if (triton == nullptr || seen_gpus(look).empty()) return;
+  const bool* compiler = look.see(look.facts.toolchain.any_compiler);
+  if (compiler == nullptr) return;
+  const bool* header = *compiler ? look.see(look.facts.toolchain.has_python_header) : nullptr;
+  if (*compiler && (header == nullptr || *header)) return;
+  const Distribution* who = compiles_by_triton(look);
+  const std::string shown = who == nullptr ? "torch.compile" : named(*who);
+  Finding& finding = look.found(
+      *compiler ? text("Python.h is not there, which Triton compiles with: {} fails", shown)
+                : text("there is no C compiler, which Triton compiles with: {} fails", shown));
+  if (who == nullptr) finding.severity = Severity::kInfo;
+  finding.evidence.push_back(triton->path);
+  if (!*compiler) {
+    finding.evidence.push_back(text("no gcc, clang or cc in PATH, and CC is not set"));
+    finding.fix.push_back({"sudo apt install gcc", text("in an image: in its Dockerfile")});
+    return;
+  }
+  const std::string path = look.facts.toolchain.python_header.value_or("Python.h");
+  finding.evidence.push_back(fmt::format("{}: {}", path, tr("not there")));
+  const std::string version = look.facts.python.version.value_or("3");
+  finding.fix.push_back({"sudo apt install python" + version + "-dev",
+                         text("on Fedora python3-devel; a Python of conda or uv brings it")});
+}
+
+void host_compiler(Examination& look) {
+  triton_cannot_compile(look);
+  if (look.findings().empty()) gcc_too_new(look);
+}
+
+/// Triton asks ldconfig where the driver's library is.
+void libcuda_for_triton(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  if (triton == nullptr || seen_gpus(look).empty() || is_older(triton->version, "2.1") ||
+      !is_older(triton->version, "3.5") || look.facts.libraries.by_nix ||
+      !variable_or_empty(look, "TRITON_LIBCUDA_PATH").empty())
+    return;
+  const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
+  if (cuda == nullptr) return;  // LIB01
+  const auto* cached = look.see_whole(look.facts.toolchain.cached_cuda);
+  if (cached == nullptr) return;
+  const std::string folder = cuda->path.substr(0, cuda->path.rfind('/'));
+  // From 2.2 on LD_LIBRARY_PATH counts as well.
+  const bool unknown = cached->empty() && is_older(triton->version, "2.2");
+  if (!unknown) {
+    const bool* links = cached->empty() ? nullptr : look.see(look.facts.toolchain.links_cuda);
+    if (links == nullptr || *links) return;
+  }
+  Finding& finding = look.found(
+      unknown ? text("the loader's cache does not know libcuda.so.1, so {} does not find it: "
+                     "torch.compile fails",
+                     named(*triton))
+              : text("there is no libcuda.so beside libcuda.so.1, so {} cannot link its launcher: "
+                     "torch.compile fails",
+                     named(*triton)));
+  finding.evidence.push_back(triton->path);
+  finding.evidence.push_back(cuda->by.empty() ? text("taken: {}", cuda->path)
+                                              : text("taken: {}, by {}", cuda->path, cuda->by));
+  if (unknown) {
+    finding.fix.push_back({"sudo ldconfig " + pasted(folder),
+                           text("adds the folder to the cache; in an image: a file in "
+                                "/etc/ld.so.conf.d, then ldconfig")});
+  } else {
+    finding.fix.push_back({"sudo ln -s libcuda.so.1 " + pasted(folder + "/libcuda.so"), ""});
+    finding.fix.push_back({fmt::format("mkdir -p ~/.local/lib/cuda && ln -s {0}/libcuda.so.1 "
+                                       "~/.local/lib/cuda/libcuda.so\nexport LIBRARY_PATH="
+                                       "~/.local/lib/cuda",
+                                       pasted(folder)),
+                           text("without root")});
+  }
+  finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
+                         text("the Triton of newer releases needs neither")});
+}
+
+/// The library of the system that TensorFlow takes, where its file name says its release.
+const CudaLibrary* taken(Examination& look, const std::string& begin) {
+  const auto* all = look.see_whole(look.facts.python.libraries);
+  if (all == nullptr) return nullptr;
+  for (const CudaLibrary& one : *all) {
+    if (!one.name.starts_with(begin) || one.from == CudaLibrary::From::kConda) continue;
+    // What lies in a wheel is the wheel's: LIB07 and LIB08 speak of it.
+    const bool told = one.from != CudaLibrary::From::kWheel && version_of(one.version).size() >= 3;
+    return told ? &one : nullptr;
+  }
+  return nullptr;
+}
+
+void older_than_tested(Examination& look) {
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || is_aarch64(look.facts) ||
+      conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
+    return;
+  for (const TensorflowRelease& row : look.knowledge.compatibility().tensorflow) {
+    if (!in_range(tensorflow->version, row.version)) continue;
+    const CudaLibrary* cuda = taken(look, "libcudart.so." + beginning(row.cuda, 1));
+    if (cuda == nullptr || !is_older(beginning(cuda->version), row.cuda)) return;
+    Finding& finding =
+        look.found(text("TensorFlow {} was tested with CUDA {} and gets CUDA {} from the system",
+                        tensorflow->version, row.cuda, beginning(cuda->version)));
+    finding.evidence = {tensorflow->path,
+                        cuda->folder + "/" + cuda->name + " (" + cuda->version + ")"};
+    if (!is_older(tensorflow->version, "2.14"))
+      finding.fix.push_back(
+          {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
+           text("brings the CUDA that it was tested with as wheels")});
+    finding.fix.push_back(
+        {"", text("install CUDA {} beside the other, and name its lib64 in LD_LIBRARY_PATH; an "
+                  "older ptxas can compile XLA's code wrongly",
+                  row.cuda)});
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"LIB11", Layer::kLibraries, Severity::kError, true,
+     msgid("the driver's library where Triton does not look"), "", libcuda_for_triton},
+    {"FW09", Layer::kFramework, Severity::kWarning, true,
+     msgid("TensorFlow with an older CUDA than it was tested with"), "", older_than_tested},
+    {"FW16", Layer::kFramework, Severity::kError, true,
+     msgid("Numba with a newer CUDA than the driver compiles for"), "", ptx_newer},
+    {"FW19", Layer::kFramework, Severity::kWarning, true,
+     msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
+});
+
+}  // namespace
+
+std::span<const Rule> compiler_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
