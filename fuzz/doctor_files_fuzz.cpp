@@ -8,6 +8,7 @@
 #include "doctor/bundle_json.hpp"
 #include "doctor/loader/cache.hpp"
 #include "doctor/loader/elf.hpp"
+#include "doctor/loader/fatbin.hpp"
 #include "doctor/read/process.hpp"
 
 namespace doctor = berth::doctor;
@@ -22,6 +23,8 @@ void read_elf(std::string_view bytes) {
   };
   if (const auto elf = doctor::parse_elf(read)) BERTH_CHECK(elf->needed.size() <= 4096);
   static_cast<void>(doctor::defines_symbol(read, "cuInit"));
+  if (const auto code = doctor::gpu_code(read))
+    BERTH_CHECK(code->sass.size() + code->ptx.size() > 0 && code->sass.size() < 1000);
 }
 
 }  // namespace

@@ -128,12 +128,12 @@ Facts collect(const Sources& sources) {
   facts.files = collect_driver_files(sources.tree, sources.process);
   facts.container = collect_container(sources.tree, sources.process);
   facts.platform = collect_platform(sources.tree, sources.process);
-  facts.rocm = collect_rocm(sources.tree);
   facts.wsl = collect_wsl(sources.tree, facts.files.folders);
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
   facts.python =
       collect_python(sources.tree, sources.process.environment,
                      python_of_program(sources.tree, sources.process.environment, sources.python));
+  facts.rocm = collect_rocm(sources.tree, facts.python);
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
   facts.imports = collect_imports(sources.tree, sources.process.environment, facts.python);
   facts.toolchain = collect_toolchain(sources.tree, sources.process.environment, facts.python);

@@ -1,6 +1,7 @@
 #include "doctor/compatibility.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "doctor/version.hpp"
 
@@ -48,9 +49,26 @@ const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) cons
   return nullptr;
 }
 
+const TensorflowRelease* Compatibility::tensorflow_of(std::string_view version) const {
+  for (const TensorflowRelease& row : tensorflow)
+    if (in_range(version, row.version)) return &row;
+  return nullptr;
+}
+
+namespace {
+
+/// Of a Tegra: its SASS and that of cards do not run on each other, whatever their numbers.
+bool is_tegra(std::string_view capability) {
+  constexpr auto kTegra = std::to_array<std::string_view>({"3.2", "5.3", "6.2", "7.2", "8.7"});
+  return std::find(kTegra.begin(), kTegra.end(), capability) != kTegra.end();
+}
+
+}  // namespace
+
 bool sass_serves(const std::vector<std::string>& arch, std::string_view capability) {
   const Version wanted = version_of(capability);
   return std::any_of(arch.begin(), arch.end(), [&](const std::string& one) {
+    if (is_tegra(one) || is_tegra(capability)) return one == capability;
     const Version has = version_of(one);
     return !has.empty() && !wanted.empty() && has[0] == wanted[0] && compare(has, wanted) <= 0;
   });

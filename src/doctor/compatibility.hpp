@@ -65,6 +65,11 @@ struct Opens {
   std::string package, versions;
   std::vector<std::string> libraries;
   std::string use, with, source;
+  std::string cuda;  // whose libraries they are; "" not told
+};
+/// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
+struct WheelSearcher {
+  std::string package, versions, call, source;
 };
 /// The ROCm releases that AMD tested with a release of its kernel driver.
 struct RocmDriver {
@@ -88,6 +93,7 @@ struct Compatibility {
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
   std::vector<Opens> opens;
+  std::vector<WheelSearcher> wheel_searchers;
   std::vector<RocmDriver> rocm_drivers;
   std::vector<GpuFamily> families;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
@@ -118,6 +124,7 @@ struct Compatibility {
   /// By a GPU's name, with or without "NVIDIA "; "" not known.
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
+  [[nodiscard]] const TensorflowRelease* tensorflow_of(std::string_view version) const;
 };
 
 enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
@@ -128,7 +135,8 @@ enum class Kernels : unsigned char { kHas, kByPtx, kLacks, kUnknown };
 /// kUnknown where the tables have no row for that GPU.
 [[nodiscard]] Kernels toolkit_compiles(const Compatibility& known, std::string_view cuda,
                                        std::string_view capability);
-/// SASS for X.y runs on X.z with z ≥ y, never across majors; PTX is compiled for what is newer.
+/// SASS for X.y runs on X.z with z ≥ y, never across majors, and never between a Jetson's GPU and
+/// another (https://github.com/pytorch/pytorch/issues/145560); PTX is compiled for what is newer.
 [[nodiscard]] bool sass_serves(const std::vector<std::string>& arch, std::string_view capability);
 /// Whether the official wheel of this torch has kernels for a GPU.
 [[nodiscard]] Kernels torch_kernels(const Compatibility& known, std::string_view version,

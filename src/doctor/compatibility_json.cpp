@@ -119,7 +119,11 @@ void read_others(const json& document, Compatibility& known) {
                                word(row, "use"), word(row, "source")});
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
-                           word(row, "use"), word(row, "with"), word(row, "source")});
+                           word(row, "use"), word(row, "with"), word(row, "source"),
+                           word(row, "cuda")});
+  for (const json& row : at(document, "compat/wheel_search/rows"))
+    known.wheel_searchers.push_back(
+        {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});
   for (const json& row : at(document, "compat/rocm_driver/rows"))
     known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
   for (const json& row : at(document, "gpu_families/families/rows"))

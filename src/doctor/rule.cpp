@@ -22,13 +22,28 @@ void Examination::note_unreadable(const Unreadable& why) {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> all;
-  for (const auto group : {hardware_rules(),       link_rules(),           driver_module_rules(),
-                           driver_state_rules(),   driver_answer_rules(),  xid_rules(),
-                           other_platform_rules(), container_rules(),      container_system_rules(),
-                           container_host_rules(), visible_device_rules(), environment_rules(),
-                           library_rules(),        wheel_rules(),          framework_rules(),
-                           package_rules(),        import_rules(),         fit_rules(),
-                           compiler_rules(),       processor_rules(),      runtime_rules(),
+  for (const auto group : {hardware_rules(),
+                           link_rules(),
+                           driver_module_rules(),
+                           driver_state_rules(),
+                           driver_answer_rules(),
+                           xid_rules(),
+                           other_platform_rules(),
+                           container_rules(),
+                           container_system_rules(),
+                           container_host_rules(),
+                           visible_device_rules(),
+                           environment_rules(),
+                           library_rules(),
+                           wheel_rules(),
+                           unfound_library_rules(),
+                           framework_rules(),
+                           package_rules(),
+                           import_rules(),
+                           fit_rules(),
+                           compiler_rules(),
+                           processor_rules(),
+                           runtime_rules(),
                            asked_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

@@ -87,7 +87,8 @@ std::span<const Rule> driver_answer_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
 std::span<const Rule> library_rules();
-std::span<const Rule> wheel_rules();      // libraries that come from Python packages
+std::span<const Rule> wheel_rules();  // libraries that come from Python packages
+std::span<const Rule> unfound_library_rules();
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
 std::span<const Rule> import_rules();     // what the loader gives them

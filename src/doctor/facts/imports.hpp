@@ -10,6 +10,13 @@
 
 namespace berth::doctor {
 
+/// A library that a package's file links to.
+struct LinkedLibrary {
+  std::string name;       // "libcublas.so.12"
+  std::string needed_by;  // the path of the file that asks for it
+  std::string package;    // of which it is a part: "torch", "onnxruntime-gpu", "cupy"
+  std::string wheel;      // one of NVIDIA's folders in sys.path that has it; "" none
+};
 /// A symbol that is wanted of a library, and that the file which is taken for it does not define.
 struct MissingSymbol {
   std::string symbol, wanted_by, library;
@@ -23,7 +30,10 @@ struct MissingVersion {
 };
 
 struct ImportFacts {
-  Fact<std::vector<MissingLibrary>> libraries;
+  /// That the loader does not find, wherever they may lie.
+  Fact<std::vector<LinkedLibrary>> libraries;
+  /// CUDA's libraries that the files of packages other than PyTorch link to, found or not.
+  Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
   Fact<std::vector<MissingVersion>> versions;
 };

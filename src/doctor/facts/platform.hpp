@@ -8,6 +8,7 @@
 
 #include "doctor/fact.hpp"
 #include "doctor/facts/process.hpp"
+#include "doctor/facts/python.hpp"
 #include "doctor/tree.hpp"
 
 namespace berth::doctor {
@@ -30,8 +31,9 @@ struct RocmFacts {
   Fact<std::string> folder;          // a ROCm of this machine: "/opt/rocm"
   Fact<std::string> version;         // of it: "6.2.4"
   Fact<std::string> driver_release;  // of the ROCm that the installed amdgpu-dkms came with
-  /// Targets that its rocBLAS was built for: "gfx1030".
+  /// Targets that the rocBLAS which PyTorch takes was built for, else the machine's: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
+  std::string rocblas_folder;  // where they were read; "" nowhere
   /// How the IOMMU treats AMD's GPUs: "identity", "DMA-FQ"; absent: it says nothing of them.
   Fact<std::vector<std::string>> iommu_types;
 };
@@ -65,7 +67,7 @@ struct PlatformFacts {
   NamedPaths named;
 };
 
-[[nodiscard]] RocmFacts collect_rocm(const Tree& tree);
+[[nodiscard]] RocmFacts collect_rocm(const Tree& tree, const PythonFacts& python);
 [[nodiscard]] WslFacts collect_wsl(const Tree& tree,
                                    const Fact<std::vector<std::string>>& searched);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);

@@ -53,6 +53,13 @@ struct CudaLibrary {
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
 };
 
+/// For which GPUs PyTorch was compiled: capabilities, "8.7".
+struct TorchCode {
+  std::string file;
+  std::vector<std::string> sass;
+  std::string ptx;  // the lowest; "" none
+};
+
 /// A pip that a shell would run, and that installs for another Python.
 struct OtherPip {
   std::string path;                     // of its script
@@ -79,6 +86,7 @@ struct PythonFacts {
   Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
   Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
   Fact<TorchBuild> torch;
+  Fact<TorchCode> torch_code;                    // of a build whose release does not tell it
   Fact<std::vector<std::string>> torch_modules;  // "_C.cpython-312-x86_64-linux-gnu.so"
   Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
   Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
@@ -90,6 +98,9 @@ struct PythonFacts {
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
+  /// A build of PyTorch's own: the wheels of its index, or the packages of its conda channel
+  /// ("py3.7_cuda10.1.243_cudnn7.6.3_0"). Its release tells what is in it.
+  [[nodiscard]] bool has_pytorchs_own_build() const;
 };
 
 /// The interpreter that `berth doctor` means without options: VIRTUAL_ENV, CONDA_PREFIX, python3 on

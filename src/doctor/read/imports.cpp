@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <set>
 
 #include "base/file.hpp"
 #include "doctor/loader/loader.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -35,27 +37,58 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
                      [&](std::string_view one) { return name.starts_with(one); });
 }
 
-/// Files that an import loads first, where their packages are installed.
-std::vector<std::string> roots_in(const Tree& tree, const std::string& folder) {
-  std::vector<std::string> roots;
-  for (const char* name : {"libtorch_global_deps.so", "libtorch_cuda.so", "libtorch_python.so"})
-    if (const std::string file = folder + "/torch/lib/" + name; tree.exists(file))
-      roots.push_back(file);
-  constexpr auto kExtensions = std::to_array<std::string_view>(
-      {"flash_attn_2_cuda", "causal_conv1d_cuda", "selective_scan_cuda"});
-  for (const std::string& name : tree.list(folder).value_or({}))
-    if (name.ends_with(".so") && begins(name, kExtensions)) roots.push_back(folder + "/" + name);
+/// A file that an import, or the first use of the GPU, loads.
+struct Root {
+  std::string file;
+  std::string package;  // as LinkedLibrary says it
+};
+
+/// Where packages have their files for CUDA, and how those begin.
+struct Part {
+  std::string_view package, folder, begins;
+};
+constexpr auto kParts = std::to_array<Part>({
+    {"torch", "/torch/lib", "libtorch_global_deps.so"},
+    {"torch", "/torch/lib", "libtorch_cuda.so"},
+    {"torch", "/torch/lib", "libtorch_python.so"},
+    {"flash-attn", "", "flash_attn_2_cuda"},
+    {"causal-conv1d", "", "causal_conv1d_cuda"},
+    {"mamba-ssm", "", "selective_scan_cuda"},
+    {"onnxruntime-gpu", "/onnxruntime/capi", "libonnxruntime_providers_cuda.so"},
+    {"ctranslate2", "/ctranslate2", "_ext."},
+    {"cupy", "/cupy_backends/cuda/libs", "cublas."},
+});
+
+/// bitsandbytes has a file for every CUDA, and loads that of PyTorch's.
+std::string bitsandbytes_file(const PythonFacts& python) {
+  if (!python.torch || !python.torch->cuda) return "";
+  return "libbitsandbytes_cuda" + tag_of_cuda(*python.torch->cuda).substr(2) + ".so";
+}
+
+std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const PythonFacts& python) {
+  std::vector<Root> roots;
+  for (const Part& part : kParts) {
+    const std::string place = folder + std::string(part.folder);
+    for (const std::string& name : tree.list(place).value_or({}))
+      if (name.starts_with(part.begins) && name.ends_with(".so"))
+        roots.push_back({place + "/" + name, std::string(part.package)});
+  }
+  if (const std::string name = bitsandbytes_file(python); !name.empty())
+    if (const std::string file = folder + "/bitsandbytes/" + name; tree.exists(file))
+      roots.push_back({file, "bitsandbytes"});
   return roots;
 }
 
-/// Files whose code opens CUDA's libraries by their names.
-std::string opener_in(const Tree& tree, const std::string& folder) {
+/// A file whose code opens CUDA's libraries by their names.
+Root opener_in(const Tree& tree, const std::string& folder) {
   for (const char* name :
        {"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
-        "/jaxlib/xla_extension.so", "/tensorflow/libtensorflow_framework.so.2",
-        "/tensorflow_core/libtensorflow_framework.so.1"})
-    if (tree.exists(folder + name)) return folder + name;
-  return "";
+        "/jaxlib/xla_extension.so"})
+    if (tree.exists(folder + name)) return {folder + name, "jax"};
+  for (const char* name : {"/tensorflow/libtensorflow_framework.so.2",
+                           "/tensorflow_core/libtensorflow_framework.so.1"})
+    if (tree.exists(folder + name)) return {folder + name, "tensorflow"};
+  return {};
 }
 
 class Imports {
@@ -70,23 +103,36 @@ class Imports {
         if (loader_.objects().empty()) loader_.start(program);
     }
     for (const PathEntry& entry : *python_.path) {
-      for (const std::string& root : roots_in(tree_, entry.folder)) loader_.open(root, first());
-      if (const std::string opener = opener_in(tree_, entry.folder); !opener.empty())
-        open_by_name(loader_.open(opener, first()));
+      for (const Root& root : roots_in(tree_, entry.folder, python_)) open(root);
+      if (const Root opener = opener_in(tree_, entry.folder); !opener.file.empty())
+        open_by_name(open(opener));
     }
     return !loader_.objects().empty();
   }
 
-  std::vector<MissingLibrary> missing_libraries() const {
-    std::vector<MissingLibrary> found;
+  std::vector<LinkedLibrary> missing_libraries() const {
+    std::vector<LinkedLibrary> found;
     for (const LoadedObject& one : loader_.objects()) {
       if (!one.path.empty() || one.loader < 0 || !begins(one.name, kCuda)) continue;
       // Opened by name, and possibly not needed at all: only what another file links to counts.
       const LoadedObject& by = loader_.objects()[static_cast<std::size_t>(one.loader)];
       const auto& needed = by.elf.needed;
-      if (std::find(needed.begin(), needed.end(), one.name) == needed.end() || in_wheel(one.name))
+      if (std::find(needed.begin(), needed.end(), one.name) != needed.end())
+        found.push_back({one.name, by.path, package_of(one.loader), wheel_with(one.name)});
+    }
+    return found;
+  }
+
+  std::vector<LinkedLibrary> links() const {
+    std::vector<LinkedLibrary> found;
+    for (std::size_t i = 0; i < loader_.objects().size() && found.size() < kMost; ++i) {
+      const LoadedObject& one = loader_.objects()[i];
+      const std::string package = package_of(static_cast<int>(i));
+      if (one.path.empty() || package.empty() || package == "torch" ||
+          begins(file_name(one), kCuda))
         continue;
-      found.push_back({one.name, by.path});
+      for (const std::string& name : one.elf.needed)
+        if (begins(name, kCuda)) found.push_back({name, one.path, package, wheel_with(name)});
     }
     return found;
   }
@@ -137,6 +183,12 @@ class Imports {
 
   [[nodiscard]] int first() const { return loader_.objects().empty() ? -1 : 0; }
 
+  int open(const Root& root) {
+    const int index = loader_.open(root.file, first());
+    if (index >= 0) packages_.emplace(index, root.package);
+    return index;
+  }
+
   void open_by_name(int opener) {
     if (opener < 0) return;
     for (const char* name : {"libcudnn.so.8", "libcudnn_cnn_infer.so.8", "libcusolver.so.11"})
@@ -152,8 +204,7 @@ class Imports {
 
   [[nodiscard]] const LoadedObject* loaded(std::string_view begin) const {
     for (const LoadedObject& one : loader_.objects())
-      if (!one.path.empty() && one.name.substr(one.name.rfind('/') + 1).starts_with(begin))
-        return &one;
+      if (!one.path.empty() && file_name(one).starts_with(begin)) return &one;
     return nullptr;
   }
 
@@ -175,15 +226,25 @@ class Imports {
     return Found::kNo;
   }
 
-  [[nodiscard]] bool in_wheel(const std::string& name) const {
-    const auto& all = python_.libraries;
-    return all && std::any_of(all->begin(), all->end(), [&](const CudaLibrary& one) {
-             return one.name == name && one.from == CudaLibrary::From::kWheel;
-           });
+  [[nodiscard]] static std::string file_name(const LoadedObject& one) {
+    return one.name.substr(one.name.rfind('/') + 1);
+  }
+
+  /// Of the file that a Python module is, through all that it loaded.
+  [[nodiscard]] std::string package_of(int index) const {
+    for (; index >= 0; index = loader_.objects()[static_cast<std::size_t>(index)].loader)
+      if (const auto found = packages_.find(index); found != packages_.end()) return found->second;
+    return "";
+  }
+
+  [[nodiscard]] std::string wheel_with(const std::string& name) const {
+    for (const CudaLibrary& one : python_.libraries.value_or({}))
+      if (one.name == name && one.from == CudaLibrary::From::kWheel) return one.folder;
+    return "";
   }
 
   [[nodiscard]] std::string other_with(const LoadedObject& taken, const std::string& symbol) const {
-    const std::string name = taken.name.substr(taken.name.rfind('/') + 1);
+    const std::string name = file_name(taken);
     for (const CudaLibrary& one : python_.libraries.value_or({})) {
       std::string path = one.folder + "/" + one.name;
       if (one.name == name && path != taken.path &&
@@ -196,6 +257,7 @@ class Imports {
   const Tree& tree_;
   const PythonFacts& python_;
   Loader loader_;
+  std::map<int, std::string> packages_;  // of the roots, by their index
 };
 
 }  // namespace
@@ -206,6 +268,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   if (python.path.is_unreadable() || environment.is_unreadable()) {
     const Unreadable why = python.path.is_unreadable() ? python.path.why() : environment.why();
     facts.libraries = why;
+    facts.links = why;
     facts.symbols = why;
     facts.versions = why;
     return facts;
@@ -215,6 +278,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     Imports imports(tree, environment.value_or({}), python);
     if (!imports.load()) return Fact(false);
     facts.libraries = imports.missing_libraries();
+    facts.links = imports.links();
     facts.symbols = imports.missing_symbols();
     facts.versions = imports.missing_versions();
     return Fact(true);
@@ -224,6 +288,10 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     fact.doubt(python.path);
   };
   doubted(facts.libraries);
+  doubted(facts.links);
+  // In which wheel a library is was not seen then.
+  facts.libraries.doubt(python.libraries);
+  facts.links.doubt(python.libraries);
   doubted(facts.symbols);
   doubted(facts.versions);
   return facts;

@@ -113,6 +113,17 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
+/// Of "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
+Fact<std::string> read_tegra(const Tree& tree) {
+  const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
+  if (compatible.is_unreadable()) return compatible.why();
+  if (!compatible) return {};
+  constexpr std::string_view kBegin = "nvidia,tegra";
+  for (const std::string_view one : split(*compatible, '\0'))
+    if (one.starts_with(kBegin)) return printable(one.substr(kBegin.find('t')));
+  return {};
+}
+
 }  // namespace
 
 Fact<bool> MachineFacts::has_module(std::string_view name) const {
@@ -139,6 +150,7 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   const std::string kernel = facts.kernel.value_or("");
   facts.is_wsl = kernel.find("microsoft") != std::string::npos || tree.exists("/dev/dxg");
   facts.is_jetson = tree.exists("/etc/nv_tegra_release") || kernel.ends_with("-tegra");
+  if (facts.is_jetson) facts.tegra = read_tegra(tree);
   facts.is_virtual = is_virtual(tree);
   facts.is_laptop = is_laptop(tree);
   facts.in_container = in_container(tree);

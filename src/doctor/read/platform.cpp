@@ -56,18 +56,44 @@ void add_target(std::vector<std::string>& targets, const std::string& name) {
   if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
 }
 
-Fact<std::vector<std::string>> rocblas_targets(const Tree& tree) {
-  for (const char* folder :
-       {"/opt/rocm/lib/rocblas/library", "/opt/rocm/lib64/rocblas/library",
-        "/usr/lib/x86_64-linux-gnu/rocblas/library", "/usr/lib64/rocblas/library"}) {
-    const auto names = tree.list(folder);
-    if (names.is_unreadable()) return names.why();
-    if (!names) continue;
-    std::vector<std::string> targets;
-    for (const std::string& name : *names) add_target(targets, name);
-    return targets;
+/// Where the rocBLAS lies that runs: PyTorch's wheel brings its own, or takes that of AMD's wheels;
+/// the machine's counts where neither is there.
+std::vector<std::string> rocblas_folders(const Tree& tree, const PythonFacts& python) {
+  std::vector<std::string> folders;
+  if (python.path && python.torch && python.torch->hip) {
+    folders.push_back((*python.path)[python.torch->entry].folder + "/torch/lib");
+    for (const PathEntry& entry : *python.path)
+      for (const std::string& name : tree.list(entry.folder).value_or({}))
+        if (name.starts_with("_rocm_sdk_")) folders.push_back(entry.folder + "/" + name + "/lib");
   }
-  return {};
+  for (const char* folder :
+       {"/opt/rocm/lib", "/opt/rocm/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"})
+    folders.emplace_back(folder);
+  for (std::string& folder : folders) folder += "/rocblas/library";
+  return folders;
+}
+
+/// Of the first folder that is there, and of those of AMD's wheels together: one may have a target
+/// each.
+void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts) {
+  std::vector<std::string> targets;
+  for (const std::string& folder : rocblas_folders(tree, python)) {
+    const bool is_wheel = folder.find("/_rocm_sdk_") != std::string::npos;
+    if (!facts.rocblas_folder.empty() &&
+        !(is_wheel && facts.rocblas_folder.find("/_rocm_sdk_") != std::string::npos))
+      continue;
+    const auto names = tree.list(folder);
+    if (names.is_unreadable()) {
+      facts.rocblas_targets = names.why();
+      return;
+    }
+    if (!names) continue;
+    if (facts.rocblas_folder.empty()) facts.rocblas_folder = folder;
+    for (const std::string& name : *names) add_target(targets, name);
+  }
+  if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
+  // Which of them runs is not known then.
+  if (python.torch.is_unreadable()) facts.rocblas_targets = python.torch.why();
 }
 
 Fact<std::vector<std::string>> iommu_types(const Tree& tree) {
@@ -187,7 +213,7 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-RocmFacts collect_rocm(const Tree& tree) {
+RocmFacts collect_rocm(const Tree& tree, const PythonFacts& python) {
   RocmFacts facts;
   facts.version = tree.line("/opt/rocm/.info/version").map([](const std::string& line) {
     return line.substr(0, line.find('-'));
@@ -200,7 +226,7 @@ RocmFacts collect_rocm(const Tree& tree) {
       if (tree.exists(path)) return std::string(path);
     return {};
   });
-  facts.rocblas_targets = rocblas_targets(tree);
+  read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   return facts;
 }

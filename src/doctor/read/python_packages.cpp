@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "doctor/loader/fatbin.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/version.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostDistributions = 20'000;
 
-/// Whose requirements some rule compares.
+/// Whose requirements some rule compares, all of them.
 bool is_pinned(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"torch", "torchvision", "torchaudio", "xformers", "jax", "jaxlib"});
@@ -45,6 +46,21 @@ void read_details(const Tree& tree, Distribution& one) {
   if (!metadata.version.empty()) one.version = metadata.version;
 }
 
+/// Who requires NVIDIA's wheels, asked only where there are some.
+void read_needs_of_nvidia(const Tree& tree, std::vector<Distribution>& all) {
+  constexpr std::size_t kMost = 2'000;
+  const auto is_nvidia = [](const std::string& name) { return name.starts_with("nvidia-"); };
+  if (std::none_of(all.begin(), all.end(),
+                   [&](const Distribution& one) { return is_nvidia(one.name); }))
+    return;
+  std::size_t asked = 0;
+  for (Distribution& one : all) {
+    if (is_nvidia(one.name) || is_pinned(one.name) || ++asked > kMost) continue;
+    for (std::string& row : parse_metadata(tree.read(one.path + "/METADATA").value_or("")).needs)
+      if (is_nvidia(parse_requirement(row).name)) one.needs.push_back(std::move(row));
+  }
+}
+
 Fact<std::vector<Distribution>> read_distributions(const Tree& tree,
                                                    const std::vector<PathEntry>& path) {
   std::vector<Distribution> found;
@@ -63,6 +79,7 @@ Fact<std::vector<Distribution>> read_distributions(const Tree& tree,
       found.push_back(std::move(one));
     }
   }
+  read_needs_of_nvidia(tree, found);
   return found;
 }
 
@@ -127,6 +144,38 @@ Fact<TorchBuild> read_torch(const Tree& tree, const PythonFacts& facts) {
   return torch ? torch_by_name(*torch) : Fact<TorchBuild>();
 }
 
+/// 87 → "8.7", 120 → "12.0".
+std::string capability_of(unsigned number) {
+  return std::to_string(number / 10) + "." + std::to_string(number % 10);
+}
+
+Fact<TorchCode> torch_code_in(const Tree& tree, const std::string& path) {
+  const auto file = tree.open_file(path);
+  if (file.is_unreadable()) return file.why();
+  if (!file) return {};
+  const auto code = gpu_code([&file](std::uint64_t offset, void* into, std::size_t size) {
+    return file->read_at(offset, into, size);
+  });
+  if (!code) return Unreadable{path + " (.nv_fatbin)", code.is_absent() ? 0 : E2BIG};
+  TorchCode found{path, {}, ""};
+  for (const unsigned one : code->sass) found.sass.push_back(capability_of(one));
+  if (!code->ptx.empty()) found.ptx = capability_of(code->ptx.front());
+  return found;
+}
+
+/// Of builds that no table knows: conda-forge's, NVIDIA's, and whoever's.
+Fact<TorchCode> read_torch_code(const Tree& tree, const PythonFacts& facts) {
+  if (!facts.torch || !facts.torch->cuda || facts.has_pytorchs_own_build()) return {};
+  // 1.9 to 1.12 had most of it in a second library, and conda-forge has them in its own folder.
+  for (const char* name : {"/libtorch_cuda_cu.so", "/libtorch_cuda.so"})
+    for (const std::string& folder :
+         {(*facts.path)[facts.torch->entry].folder + "/torch/lib", facts.prefix + "/lib"}) {
+      auto found = torch_code_in(tree, folder + name);
+      if (!found.is_absent()) return found;
+    }
+  return Unreadable{facts.torch->path, ENOENT};
+}
+
 Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("bitsandbytes");
   if (package.is_unreadable()) return package.why();
@@ -154,6 +203,16 @@ Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
   return found;
 }
 
+bool PythonFacts::has_pytorchs_own_build() const {
+  for (const CondaPackage& one : conda.value_or({}))
+    if (one.name == "pytorch" &&
+        !(one.build.starts_with("py3.") && one.build.find("_cuda") != std::string::npos))
+      return false;
+  const std::string built = torch ? torch->version : std::string();
+  return built.find("a0") == std::string::npos && built.find(".nv") == std::string::npos &&
+         built.find("git") == std::string::npos;
+}
+
 void read_packages(const Tree& tree, const Fact<Environment>& environment, PythonFacts& facts) {
   facts.distributions = tree.watched([&] { return read_distributions(tree, *facts.path); });
   facts.distributions.doubt(facts.path);
@@ -167,6 +226,8 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
                                   if (name.starts_with("_C.")) found.push_back(name);
                                 return found;
                               });
+  facts.torch_code = tree.watched([&] { return read_torch_code(tree, facts); });
+  facts.torch_code.doubt(facts.path);
   facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });
   facts.torch.doubt(facts.path);
   facts.bitsandbytes.doubt(facts.path);

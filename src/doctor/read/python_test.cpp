@@ -45,6 +45,19 @@ TEST_CASE("a virtual environment is read without its interpreter") {
   CHECK(facts.distribution("numpy").is_absent());
 }
 
+TEST_CASE("who requires NVIDIA's wheels is asked where there are some, and only of these") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  folder.put(std::string(kSite) + "some_thing-1.0.dist-info/METADATA",
+             "Name: some-thing\nVersion: 1.0\nRequires-Dist: numpy\nRequires-Dist: "
+             "nvidia_cublas.cu12<13\n\n");
+  CHECK(read(folder).distribution("some-thing")->needs.empty());
+  folder.put(std::string(kSite) + "nvidia_cublas_cu12-12.4.5.8.dist-info/METADATA", "");
+  const auto needs = read(folder).distribution("some-thing")->needs;
+  REQUIRE(needs.size() == 1);
+  CHECK(needs[0] == "nvidia_cublas.cu12<13");
+}
+
 TEST_CASE("a virtual environment with the system's packages has its own first") {
   const TemporaryTree folder;
   put_venv(folder, "include-system-site-packages = true\n");

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -11,46 +12,6 @@
 
 namespace berth::doctor {
 namespace {
-
-/// A framework that was built with some CUDA.
-struct CudaUse {
-  std::string what;  // "PyTorch 2.4.1+cu121"
-  std::string cuda;  // "12.1", or "12" where any of that major will do
-  std::string path;  // that says so
-  bool is_torch = false;
-};
-
-void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
-  if (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"))
-    uses.push_back({named(one), beginning(one.name.substr(8), 1), one.path});
-  if (one.name.starts_with("cupy-cuda")) {
-    const std::string tag = one.name.substr(9);  // "12x", "118"
-    uses.push_back(
-        {named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag), one.path});
-  }
-}
-
-std::vector<CudaUse> cuda_uses(Examination& look) {
-  std::vector<CudaUse> uses;
-  const PythonFacts& python = look.facts.python;
-  if (const std::string cuda = torch_cuda(look); !cuda.empty())
-    uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
-  const auto* distributions = look.see(python.distributions);
-  if (distributions == nullptr) return uses;
-  const Compatibility& known = look.knowledge.compatibility();
-  for (const Distribution& one : *distributions) {
-    add_jax_and_cupy(one, uses);
-    if (one.name == "tensorflow" && !is_aarch64(look.facts))
-      for (const TensorflowRelease& row : known.tensorflow)
-        if (in_range(one.version, row.version))
-          uses.push_back({"TensorFlow " + one.version, row.cuda, one.path});
-    if (one.name == "onnxruntime-gpu")
-      for (const OnnxRelease& row : known.onnx)
-        if (!row.cuda.empty() && in_range(one.version, row.version))
-          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
-  }
-  return uses;
-}
 
 /// By CUDA's own numbers where both are known: on WSL the driver's are those of Windows.
 bool too_old(const Compatibility& known, const SeenDriver& driver, const std::string& cuda) {
@@ -93,40 +54,39 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
                                   beginning(*cuda), driver.cuda)});
 }
 
-void driver_too_old(Examination& look) {
-  const auto uses = cuda_uses(look);
-  const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
-  if ((uses.empty() && !in_image) || seen_gpus(look).empty()) return;
-  const SeenDriver driver = nvidia_driver(look);
-  const Compatibility& known = look.knowledge.compatibility();
-  for (const CudaUse& use : uses) {
-    if (!too_old(known, driver, use.cuda)) continue;
-    const std::string has = driver.version.empty() ? "CUDA " + driver.cuda : driver.version;
-    Finding& finding =
-        look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}",
-                        has, use.what, use.cuda));
-    finding.evidence.push_back(said(driver));
-    finding.evidence.push_back(fmt::format("{}: CUDA {}", use.path, use.cuda));
-    if (use.is_torch) add_torch_fix(look, finding);
-    if (const std::string lowest = known.driver_for(use.cuda); !lowest.empty())
-      finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
-                                      "reboot, in a container on the host; the CUDA toolkit and "
-                                      "nvcc do not matter",
-                                      lowest)});
-    return;
-  }
-  image_too_new(look, driver);
+/// The first that the driver is too old for.
+const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
+                       const std::vector<CudaUse>& uses) {
+  const auto one = std::find_if(uses.begin(), uses.end(), [&](const CudaUse& use) {
+    return too_old(known, driver, use.cuda);
+  });
+  return one == uses.end() ? nullptr : &*one;
 }
 
-/// Built as the wheels of PyTorch's own index are, whose architectures the tables know; so were the
-/// conda packages of PyTorch's own channel ("py3.7_cuda10.1.243_cudnn7.6.3_0").
-bool is_official_build(Examination& look) {
-  const std::string& version = look.facts.python.torch->version;
-  const CondaPackage* conda = conda_package(look, "pytorch");
-  const bool of_pytorch = conda == nullptr || (conda->build.starts_with("py3.") &&
-                                               conda->build.find("_cuda") != std::string::npos);
-  return of_pytorch && version.find("a0") == std::string::npos &&
-         version.find(".nv") == std::string::npos && version.find("git") == std::string::npos;
+void driver_too_old(Examination& look) {
+  const auto frameworks = framework_uses(look), others = library_uses(look);
+  const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
+  if ((frameworks.empty() && others.empty() && !in_image) || seen_gpus(look).empty()) return;
+  const SeenDriver driver = nvidia_driver(look);
+  const Compatibility& known = look.knowledge.compatibility();
+  const CudaUse* use = too_new(known, driver, frameworks);
+  const bool frameworks_fit = use == nullptr && !frameworks.empty();
+  if (use == nullptr) use = too_new(known, driver, others);
+  if (use == nullptr) return image_too_new(look, driver);
+  const std::string has = driver.version.empty() ? "CUDA " + driver.cuda : driver.version;
+  Finding& finding =
+      look.found(text("the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}", has,
+                      use->what, use->cuda));
+  // A package beside a framework that runs: it may be nobody's way to the GPU.
+  if (frameworks_fit) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(said(driver));
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
+  if (use->is_torch) add_torch_fix(look, finding);
+  if (const std::string lowest = known.driver_for(use->cuda); !lowest.empty())
+    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
+                                    "reboot, in a container on the host; the CUDA toolkit and "
+                                    "nvcc do not matter",
+                                    lowest)});
 }
 
 struct Lacking {
@@ -150,12 +110,18 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
 std::vector<Lacking> gpus_without_kernels(Examination& look) {
   std::vector<Lacking> lacking;
   const std::string cuda = torch_cuda(look);
-  if (cuda.empty() || !is_official_build(look)) return lacking;
+  if (cuda.empty()) return lacking;
+  const auto gpus = seen_gpus(look);
+  const bool is_own = look.facts.python.has_pytorchs_own_build();
+  const TorchCode* code = is_own || gpus.empty() ? nullptr : look.see(look.facts.python.torch_code);
+  if (!is_own && code == nullptr) return lacking;
   const Compatibility& known = look.knowledge.compatibility();
-  for (const SeenGpu& gpu : seen_gpus(look)) {
+  for (const SeenGpu& gpu : gpus) {
     if (gpu.capability.empty()) continue;
-    const Kernels kernels = torch_kernels(known, look.facts.python.torch->version, cuda,
-                                          is_aarch64(look.facts), gpu.capability);
+    const Kernels kernels =
+        is_own ? torch_kernels(known, look.facts.python.torch->version, cuda,
+                               is_aarch64(look.facts), gpu.capability)
+               : kernels_of({"", cuda, false, code->sass, code->ptx}, gpu.capability);
     if (kernels == Kernels::kByPtx) {
       // PTX is compiled by the driver, which takes none that is newer than itself.
       const SeenDriver driver = nvidia_driver(look);
@@ -163,17 +129,26 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
         lacking.push_back({gpu, true, true});
     }
     if (kernels == Kernels::kLacks)
-      lacking.push_back({gpu, is_newer_than(known, cuda, gpu.capability), false});
+      lacking.push_back({gpu,
+                         is_own
+                             ? is_newer_than(known, cuda, gpu.capability)
+                             : code->sass.empty() || !is_older(gpu.capability, code->sass.front()),
+                         false});
   }
   return lacking;
+}
+
+std::string list_of(const std::vector<std::string>& sass, const std::string& ptx) {
+  std::string list = fmt::format("{}", fmt::join(sass, ", "));
+  if (!ptx.empty()) list += (list.empty() ? "" : ", ") + ptx + "+PTX";
+  return list;
 }
 
 std::string arch_list(const Compatibility& known, std::string_view version, std::string_view cuda,
                       bool aarch64) {
   for (const WheelArch& row : known.torch_archs)
     if (row.aarch64 == aarch64 && row.cuda == beginning(cuda) && in_range(version, row.versions))
-      return fmt::format("{}", fmt::join(row.arch, ", ")) +
-             (row.ptx.empty() ? "" : ", " + row.ptx + "+PTX");
+      return list_of(row.arch, row.ptx);
   return "";
 }
 
@@ -194,7 +169,10 @@ void arch_missing(Examination& look, bool newer) {
   finding.evidence.push_back(fmt::format("{}: CUDA {}", torch.path, cuda));
   const std::string list =
       arch_list(look.knowledge.compatibility(), torch.version, cuda, is_aarch64(look.facts));
-  if (!list.empty()) {
+  if (const auto& code = look.facts.python.torch_code) {
+    finding.evidence.push_back(
+        text("{} was compiled for {}", code->file, list_of(code->sass, code->ptx)));
+  } else if (!list.empty()) {
     finding.evidence.push_back(text("this wheel was compiled for {}", list));
   } else if (const auto* bounds =
                  look.knowledge.compatibility().toolkits_of(mine->gpu.capability)) {
@@ -202,7 +180,11 @@ void arch_missing(Examination& look, bool newer) {
         newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
               : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
   }
-  add_torch_fix(look, finding);
+  if (look.facts.machine.is_jetson)
+    finding.fix.push_back({"", text("take the PyTorch that NVIDIA builds for this JetPack: "
+                                    "https://developer.download.nvidia.com/compute/redist/jp")});
+  else
+    add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
         {"", newer
@@ -248,6 +230,10 @@ void wrong_backend(Examination& look) {
       nvidia ? text("PyTorch {} is built for AMD's ROCm, and the GPU is NVIDIA's", torch->version)
              : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
   finding.evidence.push_back(torch->path);
+  if (amd && look.facts.rocm.nodes)
+    for (const KfdNode& node : *look.facts.rocm.nodes)
+      finding.evidence.push_back(
+          fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()));
   if (nvidia) {
     add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {

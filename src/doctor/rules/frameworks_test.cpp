@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "doctor/diagnose.hpp"
 #include "doctor/version.hpp"
 
@@ -74,7 +76,8 @@ void set_gpu(Facts& facts, const char* name, const char* capability) {
 
 std::vector<Rule> rules() {
   std::vector<Rule> all;
-  for (const auto group : {wheel_rules(), framework_rules(), package_rules()})
+  for (const auto group :
+       {wheel_rules(), unfound_library_rules(), framework_rules(), package_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }
@@ -326,6 +329,22 @@ TEST_CASE("a Jetson's GPU is on no bus, and a CPU wheel is still the wrong one")
   CHECK(first(facts) == "FW14");
 }
 
+TEST_CASE("a Jetson's chip tells its compute capability, and only its own SASS runs there") {
+  Facts facts = healthy();
+  facts.python.machine = std::string("aarch64");
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.driver.driver_version = {};
+  facts.driver.cuda_version = std::string("12.6");
+  facts.machine.is_jetson = true;
+  set_torch(facts, "2.5.0a0+872d972e41.nv24.08", "12.6");
+  facts.python.torch_code = TorchCode{"/venv/libtorch_cuda.so", {"8.7"}, ""};
+  CHECK(first(facts).empty());
+  facts.machine.tegra = std::string("tegra234");
+  CHECK(first(facts).empty());
+  facts.machine.tegra = std::string("tegra194");
+  CHECK(first(facts) == "FW04");
+}
+
 TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm") {
   Facts facts = healthy();
   facts.driver.gpus = std::vector<GpuAnswer>{};
@@ -339,6 +358,24 @@ TEST_CASE("any card of AMD's that ROCm's runtime lists wants a PyTorch for ROCm"
   CHECK(first(facts).empty());
 }
 
+TEST_CASE("a processor's GPU counts where ROCm is meant for it, and not beside NVIDIA's") {
+  Facts facts = healthy();
+  const auto gpus = facts.driver.gpus;
+  facts.driver.gpus = std::vector<GpuAnswer>{};
+  facts.machine.pci = std::vector<PciFunction>{};
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c4:00.0", 110003, false}};
+  CHECK(first(facts).empty());
+  facts.nodes.kfd = GpuNode{"/dev/kfd", {}, 0};
+  CHECK(first(facts).empty());  // any machine with amdgpu has the node
+  facts.container.kind = std::string("docker");
+  CHECK(first(facts) == "FW07");
+  facts.container.kind = {};
+  facts.rocm.folder = std::string("/opt/rocm");
+  CHECK(first(facts) == "FW07");
+  facts.driver.gpus = gpus;
+  CHECK(first(facts).empty());
+}
+
 TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's time") {
   Facts facts = healthy();
   set_torch(facts, "1.4.0", "10.1");
@@ -349,6 +386,31 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
   };
   CHECK(built("py3.7_cuda10.1.243_cudnn7.6.3_0") == "FW03");
   CHECK(built("cuda101py37h02f0884_0").empty());  // conda-forge's: nobody knows its list
+}
+
+TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
+  Facts facts = healthy();
+  set_torch(facts, "2.5.1.post306", "12.6");
+  set_gpu(facts, "Orin (nvgpu)", "8.7");
+  facts.python.conda =
+      std::vector<CondaPackage>{{"pytorch", "2.5.1", "cuda126_py312h6a4aee4_306", "x"}};
+  const Unreadable unknown{"/env/lib/libtorch_cuda.so (.nv_fatbin)", 0};
+  facts.python.torch_code = unknown;
+  const auto found = diagnosis(facts);
+  CHECK(found.findings.empty());
+  CHECK(std::none_of(found.checked.begin(), found.checked.end(),
+                     [](const std::string& id) { return id == "FW03"; }));
+  // A card's SASS does not run on a Jetson.
+  facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.6", "9.0"}, ""};
+  CHECK(first(facts).starts_with("FW0"));
+  facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.7"}, ""};
+  CHECK(first(facts).empty());
+  set_gpu(facts, "NVIDIA GeForce RTX 4090", "8.9");
+  CHECK(first(facts).empty());
+  facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.7"}, ""};
+  CHECK(first(facts).starts_with("FW0"));
+  facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"5.0"}, "8.0"};
+  CHECK(first(facts).empty());
 }
 
 TEST_CASE("an older nvJitLink that a variable puts before the wheel's is named with both files") {

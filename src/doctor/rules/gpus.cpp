@@ -18,7 +18,10 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
       gpus.push_back({model, "", known.capability_of(model)});
   if (!gpus.empty()) return gpus;
   // Part of the chip, and on no bus.
-  if (look.facts.machine.is_jetson) return {{text("Jetson's GPU"), "", ""}};
+  if (look.facts.machine.is_jetson) {
+    const std::string* chip = look.see(look.facts.machine.tegra);
+    return {{text("Jetson's GPU"), "", chip == nullptr ? "" : known.capability_of(*chip)}};
+  }
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return gpus;
   for (const PciFunction& one : *functions) {
@@ -31,10 +34,19 @@ std::vector<SeenGpu> on_the_bus(Examination& look) {
   return gpus;
 }
 
-/// A card of AMD's from Vega on, as ROCm's runtime sees it: its older ones PyTorch never served.
-bool is_rocm_card(const KfdNode& node) {
+/// ROCm is installed, or the machine gave a container the node that it computes through.
+bool is_rocm_meant(Examination& look) {
+  if (look.see(look.facts.rocm.folder) != nullptr) return true;
+  const GpuNode* kfd = look.see(look.facts.nodes.kfd);
+  return kfd != nullptr && look.see(look.facts.container.kind) != nullptr;
+}
+
+/// A GPU of AMD's from Vega on, as ROCm's runtime sees it: its older ones PyTorch never served. A
+/// processor's own is for the screen, unless there is nothing else that ROCm could be meant for.
+bool is_rocm_gpu(Examination& look, const KfdNode& node) {
   constexpr unsigned kVega = 90000;
-  return node.target >= kVega && !node.integrated();
+  if (node.target < kVega) return false;
+  return !node.integrated() || (seen_gpus(look).empty() && is_rocm_meant(look));
 }
 
 }  // namespace
@@ -54,7 +66,8 @@ std::vector<SeenGpu> seen_gpus(Examination& look) {
 
 bool has_rocm_gpu(Examination& look) {
   if (const auto& nodes = look.facts.rocm.nodes;
-      nodes && std::any_of(nodes->begin(), nodes->end(), is_rocm_card))
+      nodes && std::any_of(nodes->begin(), nodes->end(),
+                           [&](const KfdNode& node) { return is_rocm_gpu(look, node); }))
     return true;
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return false;

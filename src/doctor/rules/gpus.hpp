@@ -17,7 +17,7 @@ struct SeenGpu {
 
 /// Empty: there is none, or none could be seen (which is remembered).
 [[nodiscard]] std::vector<SeenGpu> seen_gpus(Examination& look);
-/// An AMD GPU that ROCm's PyTorch serves; integrated ones are none.
+/// An AMD GPU that ROCm's PyTorch serves; integrated ones only where ROCm is meant for them.
 [[nodiscard]] bool has_rocm_gpu(Examination& look);
 
 struct SeenDriver {

@@ -8,6 +8,7 @@
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
@@ -32,15 +33,30 @@ void opened_by_name(Examination& look) {
     return std::any_of(libraries->begin(), libraries->end(),
                        [&](const CudaLibrary& one) { return one.name == name; });
   };
+  const auto finds = [&](const std::string& package, const std::string& name) {
+    return std::any_of(libraries->begin(), libraries->end(), [&](const CudaLibrary& one) {
+      return one.name == name && reaches(look, package, one);
+    });
+  };
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
     if (one == nullptr || !in_range(one->version, row.versions)) continue;
-    const auto missing = std::find_if(row.libraries.begin(), row.libraries.end(),
-                                      [&](const std::string& name) { return !has(name); });
+    const auto missing =
+        std::find_if(row.libraries.begin(), row.libraries.end(),
+                     [&](const std::string& name) { return !finds(row.package, name); });
     if (missing == row.libraries.end()) continue;
     Finding& finding = look.found(text("{} needs {}, which is not here", named(*one), *missing));
     finding.evidence.push_back(one->path);
+    if (const auto wheel =
+            std::find_if(libraries->begin(), libraries->end(),
+                         [&](const CudaLibrary& other) { return other.name == *missing; });
+        wheel != libraries->end()) {
+      finding.evidence.push_back(text("there is {}", path_of(*wheel)));
+      finding.fix.push_back(name_in_library_path({wheel->folder}));
+      finding.evidence.push_back(row.source);
+      return;
+    }
     for (const CudaLibrary& other : *libraries)
       if (other.name == row.with) finding.evidence.push_back(text("there is {}", path_of(other)));
     if (has(row.with))
@@ -53,14 +69,25 @@ void opened_by_name(Examination& look) {
   }
 }
 
+/// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.
+bool is_brought(Examination& look, const LinkedLibrary& one) {
+  if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
+  return !one.wheel.empty() &&
+         searches_wheels(look, one.package, one.name).how == WheelSearch::kAlways;
+}
+
 void soname_missing(Examination& look) {
   opened_by_name(look);
-  const auto* missing = look.see_whole(look.facts.imports.libraries);
-  if (missing == nullptr || missing->empty() || seen_gpus(look).empty()) return;
-  const MissingLibrary& first = missing->front();
+  const auto* all = look.see_whole(look.facts.imports.libraries);
+  if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
+  std::vector<LinkedLibrary> missing;
+  for (const LinkedLibrary& one : *all)
+    if (!is_brought(look, one)) missing.push_back(one);
+  if (missing.empty()) return;
+  const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, and the loader finds no such file", first.needed_by, first.name));
-  for (const MissingLibrary& one : *missing)
+  for (const LinkedLibrary& one : missing)
     finding.evidence.push_back(
         fmt::format("{} → {}: {}", one.needed_by, one.name, tr("not there")));
   finding.evidence.push_back(

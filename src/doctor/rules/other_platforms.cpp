@@ -4,7 +4,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -162,6 +165,20 @@ std::string override_for(const KfdNode& node) {
   return "";
 }
 
+/// Which wheel has this target's code no table says: the newest one's ROCm may, and AMD makes one a
+/// target.
+void add_newer_rocm_wheel(Examination& look, Finding& finding) {
+  const auto& torch = *look.facts.python.torch;
+  const auto& rows = look.knowledge.compatibility().torch;
+  if (!rows.empty() && is_older(torch.hip.value_or(""), rows.front().rocm))
+    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
+                                           torch_index_option(look, "rocm" + rows.front().rocm)),
+                           text("a newer ROCm has code for newer GPUs, and less for old ones")});
+  finding.fix.push_back(
+      {"",
+       text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});
+}
+
 void gfx_unsupported(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* targets = look.see(look.facts.rocm.rocblas_targets);
@@ -173,17 +190,26 @@ void gfx_unsupported(Examination& look) {
   // An unserved GPU beside a served card is the processor's own.
   if (std::any_of(nodes->begin(), nodes->end(), is_served)) return;
   for (const KfdNode& node : *nodes) {
-    Finding& finding =
-        look.found(text("this ROCm has no code for {}, the GPU that is here", node.gfx()));
+    const auto& torch = look.facts.python.torch;
+    const bool is_torch =
+        torch && look.facts.rocm.rocblas_folder.find("-packages/") != std::string::npos;
+    Finding& finding = look.found(
+        is_torch ? text("PyTorch {} has no code for {}, the GPU that is here", torch->version,
+                        node.gfx())
+                 : text("this ROCm has no code for {}, the GPU that is here", node.gfx()));
     finding.evidence.push_back(fmt::format(
         "/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}", node.number, node.target));
-    finding.evidence.push_back(fmt::format("rocblas/library: {}", fmt::join(*targets, " ")));
+    finding.evidence.push_back(
+        fmt::format("{}: {}", look.facts.rocm.rocblas_folder, fmt::join(*targets, " ")));
+    if (is_torch) add_newer_rocm_wheel(look, finding);
     const std::string version = override_for(node);
     if (!version.empty())
       finding.fix.push_back({"export HSA_OVERRIDE_GFX_VERSION=" + version,
                              text("code for its nearest relative: mostly right, and promised by "
                                   "nobody")});
-    finding.fix.push_back({"", text("take a newer ROCm, or build the libraries for this target")});
+    if (!is_torch)
+      finding.fix.push_back(
+          {"", text("take a newer ROCm, or build the libraries for this target")});
     return;
   }
 }

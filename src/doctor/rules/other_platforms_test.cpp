@@ -7,6 +7,7 @@
 
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 using tests::card;
@@ -51,6 +52,7 @@ Facts radeon() {
   facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 110000, false}};
   facts.rocm.folder = std::string("/opt/rocm");
   facts.rocm.rocblas_targets = std::vector<std::string>{"gfx1030", "gfx1100"};
+  facts.rocm.rocblas_folder = "/opt/rocm/lib/rocblas/library";
   facts.nodes.kfd = node("/dev/kfd", 0);
   facts.nodes.render = std::vector{node("/dev/dri/renderD128", 0x1002)};
   return facts;
@@ -201,4 +203,41 @@ TEST_CASE("a governor that follows the load, and ranks that share cores fairly, 
   set(facts, "LOCAL_WORLD_SIZE", "8");
   set(facts, "OMP_NUM_THREADS", "1");
   CHECK(first(facts).empty());
+}
+
+TEST_CASE("the rocBLAS that PyTorch's wheel brings counts, not that of the machine") {
+  const berth::system::TemporaryTree folder;
+  const std::string site = "venv/lib/python3.12/site-packages/";
+  folder.put("venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.12.3\n");
+  folder.put("opt/rocm/lib/rocblas/library/TensileLibrary_lazy_gfx1151.dat", "");
+  const auto read = [&] {
+    const Tree tree(folder.path);
+    return collect_rocm(tree, collect_python(tree, Environment{}, "/venv/bin/python"));
+  };
+  using Targets = std::vector<std::string>;
+  CHECK(*read().rocblas_targets == Targets{"gfx1151"});
+  folder.put(site + "torch/version.py", "__version__ = '2.9.0'\ncuda = None\nhip = '7.0'\n");
+  CHECK(*read().rocblas_targets == Targets{"gfx1151"});  // a distribution's, say
+  folder.put(site + "_rocm_sdk_libraries_gfx110X/lib/rocblas/library/Kernels_gfx1100.co", "");
+  folder.put(site + "_rocm_sdk_libraries_gfx120X/lib/rocblas/library/Kernels_gfx1200.co", "");
+  CHECK(*read().rocblas_targets == Targets{"gfx1100", "gfx1200"});
+  folder.put(site + "torch/lib/rocblas/library/TensileLibrary_lazy_gfx942.dat", "");
+  CHECK(*read().rocblas_targets == Targets{"gfx942"});
+  folder.put(site + "torch/version.py", "__version__ = '2.9.0'\ncuda = '12.8'\nhip = None\n");
+  CHECK(*read().rocblas_targets == Targets{"gfx1151"});
+}
+
+TEST_CASE("a PyTorch without code for the GPU is told where there are builds that have it") {
+  Facts facts = radeon();
+  TorchBuild torch;
+  torch.version = "2.6.0+rocm6.1";
+  torch.hip = std::string("6.1.40091");
+  facts.python.torch = torch;
+  facts.python.interpreter = std::string("/venv/bin/python");
+  facts.rocm.rocblas_folder = "/venv/lib/python3.12/site-packages/torch/lib/rocblas/library";
+  facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:c5:00.0", 110501, false}};
+  const auto found = diagnose(facts, Knowledge{}, {"AMD02"}).findings;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].title.find("PyTorch 2.6.0+rocm6.1") == 0);
+  CHECK(found[0].fix.at(0).command.find("/rocm") != std::string::npos);
 }

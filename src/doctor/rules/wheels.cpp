@@ -1,4 +1,4 @@
-// Rules LIB03, LIB06 to LIB10, FW08, FW11, FW15: the libraries that frameworks take from packages.
+// Rules LIB03, LIB06 to LIB10: the libraries that frameworks take from packages.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,6 +10,7 @@
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -109,14 +110,6 @@ void pins_broken(Examination& look) {
             "own")});
 }
 
-std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view begin) {
-  std::vector<CudaLibrary> found;
-  if (const auto* all = look.see(look.facts.python.libraries))
-    for (const CudaLibrary& one : *all)
-      if (one.name.starts_with(begin)) found.push_back(one);
-  return found;
-}
-
 bool has_library(Examination& look, const std::string& begin) {
   return !libraries_named(look, begin).empty();
 }
@@ -186,12 +179,6 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
-const TensorflowRelease* tensorflow_row(Examination& look, const Distribution& tensorflow) {
-  for (const TensorflowRelease& row : look.knowledge.compatibility().tensorflow)
-    if (in_range(tensorflow.version, row.version)) return &row;
-  return nullptr;
-}
-
 /// The cuDNN wheel, where it is older than `wanted` and of its major.
 void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   const auto* all = look.see(look.facts.python.distributions);
@@ -238,7 +225,7 @@ void library_too_old(Examination& look) {
   if (seen_gpus(look).empty()) return;
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow))
-    if (const TensorflowRelease* row = tensorflow_row(look, *one))
+    if (const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(one->version))
       cudnn_too_old(look, "TensorFlow " + one->version, row->cudnn);
   for (const JaxPlugin& row : look.knowledge.compatibility().jax) {
     auto jax = look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
@@ -300,155 +287,6 @@ void no_libdevice(Examination& look) {
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
 }
 
-std::vector<std::string> missing_of(Examination& look, const std::vector<std::string>& wanted,
-                                    bool conda_counts = true) {
-  std::vector<std::string> missing;
-  if (look.see_whole(look.facts.python.libraries) == nullptr) return missing;
-  for (const std::string& name : wanted) {
-    const auto found = libraries_named(look, name);
-    if (std::none_of(found.begin(), found.end(), [&](const CudaLibrary& one) {
-          return conda_counts || one.from != From::kConda;
-        }))
-      missing.push_back(name);
-  }
-  return missing;
-}
-
-void tensorflow_libraries(Examination& look) {
-  const auto package = look.facts.python.distribution("tensorflow");
-  const Distribution* tensorflow = look.see(package);
-  if (tensorflow == nullptr || is_aarch64(look.facts) ||
-      conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
-    return;
-  const TensorflowRelease* row = tensorflow_row(look, *tensorflow);
-  if (row == nullptr) return;
-  const std::string cuda = beginning(row->cuda, 1);
-  const std::vector<std::string> wanted{"libcudart.so." + cuda, "libcublas.so." + cuda,
-                                        "libcudnn.so." + beginning(row->cudnn, 1)};
-  // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
-  const auto missing = missing_of(look, wanted, false);
-  if (missing.empty()) return;
-  const bool in_conda = missing_of(look, missing).empty();
-  Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
-                                     tensorflow->version, missing.front()));
-  const auto& torch = look.facts.python.torch;
-  if (torch && torch->cuda) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
-  finding.evidence.push_back(
-      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
-           fmt::format("{}", fmt::join(missing, ", "))));
-  if (in_conda) {
-    const std::string folder = look.facts.python.prefix + "/lib";
-    finding.evidence.push_back(
-        text("they are in {}, which pip's TensorFlow does not search", folder));
-    finding.fix.push_back({"conda env config vars set -p " + pasted(look.facts.python.prefix) +
-                               " LD_LIBRARY_PATH=" + pasted(folder),
-                           text("then activate the environment anew")});
-  }
-  if (!is_older(tensorflow->version, "2.14"))
-    finding.fix.push_back(
-        {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
-         text("brings CUDA and cuDNN as wheels")});
-  else
-    add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
-}
-
-void cupy(Examination& look) {
-  const auto* all = look.see(look.facts.python.distributions);
-  if (all == nullptr) return;
-  std::vector<Distribution> found;
-  for (const Distribution& one : *all)
-    if (one.name == "cupy" || one.name.starts_with("cupy-cuda") ||
-        one.name.starts_with("cupy-rocm"))
-      if (found.empty() || found.front().name != one.name) found.push_back(one);
-  if (found.empty() || seen_gpus(look).empty()) return;
-  const Distribution& one = found.front();
-  if (found.size() > 1) {
-    Finding& finding = look.found(
-        text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
-    finding.evidence = {one.path, found[1].path};
-    finding.fix.push_back({uninstall_command(look.facts.python, {one.name, found[1].name}),
-                           text("then install the one for your CUDA, with [ctk]")});
-    return;
-  }
-  for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
-    if (row.package != one.name || row.version != one.version) continue;
-    Finding& finding =
-        look.found(text("{} is a release with a known fault: {}", named(one), row.what));
-    finding.evidence = {one.path, row.source};
-    finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}), ""});
-    return;
-  }
-  if (!one.name.starts_with("cupy-cuda")) return;
-  const std::string major = beginning(one.name.substr(9, 2), 1);
-  const auto missing = missing_of(look, {"libcudart.so." + major, "libnvrtc.so." + major});
-  if (missing.empty()) return;
-  Finding& finding = look.found(text("{} does not find {}", named(one), missing.front()));
-  finding.evidence.push_back(
-      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
-           fmt::format("{}", fmt::join(missing, ", "))));
-  finding.evidence.push_back(
-      text("the CUDA that nvidia-smi shows is the driver's; it brings none "
-           "of these libraries"));
-  finding.fix.push_back({install_command(look.facts.python, {one.name + "[ctk]"}),
-                         text("brings CUDA's libraries as wheels")});
-}
-
-/// The build for the CPU, where nothing else in the environment is known to use the GPU: beside
-/// another framework it is mostly somebody's small helper, and even alone it may be meant so.
-void onnx_without_cuda(Examination& look) {
-  const auto package = look.facts.python.distribution("onnxruntime");
-  const Distribution* cpu = look.see(package);
-  if (cpu == nullptr || is_aarch64(look.facts) || look.facts.python.torch ||
-      seen_gpus(look).empty())
-    return;
-  for (const char* other : {"tensorflow", "jaxlib", "ctranslate2"})
-    if (look.facts.python.distribution(other)) return;
-  Finding& finding = look.found(
-      text("onnxruntime {} is the build for the CPU: it does not see the GPU", cpu->version));
-  finding.severity = Severity::kInfo;
-  finding.evidence = {cpu->path, text("and no onnxruntime-gpu")};
-  finding.fix.push_back({(look.facts.python.has_uv ? "uv pip uninstall --python " : "") +
-                             look.facts.python.interpreter.value_or("python3") +
-                             (look.facts.python.has_uv ? "" : " -m pip uninstall -y") +
-                             " onnxruntime\n" +
-                             install_command(look.facts.python, {"onnxruntime-gpu"}),
-                         text("the first command, because both write the same files")});
-}
-
-void onnx(Examination& look) {
-  const auto package = look.facts.python.distribution("onnxruntime-gpu");
-  const Distribution* gpu = look.see(package);
-  if (gpu == nullptr) return onnx_without_cuda(look);
-  if (seen_gpus(look).empty()) return;
-  if (const auto cpu = look.facts.python.distribution("onnxruntime")) {
-    Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
-                                       cpu->version, gpu->version));
-    finding.evidence = {cpu->path, gpu->path};
-    finding.fix.push_back(
-        {uninstall_command(look.facts.python, {"onnxruntime", "onnxruntime-gpu"}) + "\n" +
-             install_command(look.facts.python, {"onnxruntime-gpu"}),
-         ""});
-    return;
-  }
-  for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
-    if (!in_range(gpu->version, row.version)) continue;
-    std::vector<std::string> wanted;
-    if (!row.cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(row.cuda, 1));
-    if (!row.cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row.cudnn, 1));
-    const auto missing = missing_of(look, wanted);
-    if (missing.empty()) return;
-    Finding& finding = look.found(text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
-                                       gpu->version, missing.front()));
-    finding.evidence.push_back(
-        text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
-             fmt::format("{}", fmt::join(missing, ", "))));
-    finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),
-                           text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});
-    return;
-  }
-}
-
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB03", Layer::kLibraries, Severity::kFatal, true,
      msgid("NVIDIA's wheels for two CUDA majors over each other"), "LIB04 LIB05 LIB08",
@@ -463,12 +301,6 @@ constexpr auto kRules = std::to_array<Rule>({
      second_nccl},
     {"LIB10", Layer::kLibraries, Severity::kError, true, msgid("no libdevice for XLA"), "",
      no_libdevice},
-    {"FW08", Layer::kFramework, Severity::kFatal, true,
-     msgid("TensorFlow without CUDA's libraries"), "LIB10", tensorflow_libraries},
-    {"FW11", Layer::kFramework, Severity::kFatal, true,
-     msgid("two CuPys, or one without CUDA's libraries"), "", cupy},
-    {"FW15", Layer::kFramework, Severity::kError, true,
-     msgid("two ONNX Runtimes, or one without CUDA's libraries"), "", onnx},
 });
 
 }  // namespace

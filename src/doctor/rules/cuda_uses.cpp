@@ -1,0 +1,136 @@
+#include "doctor/rules/cuda_uses.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "doctor/read/python_text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
+  if (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"))
+    uses.push_back({named(one), beginning(one.name.substr(8), 1), one.path});
+  if (one.name.starts_with("cupy-cuda")) {
+    const std::string tag = one.name.substr(9);  // "12x", "118"
+    uses.push_back(
+        {named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag), one.path});
+  }
+}
+
+/// Wheels that only a program for the GPU has a use for. NCCL is none: XGBoost requires it even
+/// where it computes on the processor.
+bool is_for_computing(std::string_view wheel) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc", "nvidia-cufft",
+       "nvidia-cusolver", "nvidia-cusparse"});
+  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view one) {
+    return wheel == one || (wheel.starts_with(one) && wheel.substr(one.size()).starts_with("-cu"));
+  });
+}
+
+/// "12" of nvidia-cublas-cu12, and of nvidia-cublas 13.0.0.19 "13"; "" not told.
+std::string cuda_of_wheel(Examination& look, const std::string& wheel) {
+  if (const std::size_t at = wheel.rfind("-cu"); at != std::string::npos)
+    if (const std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
+  // The runtime, cuBLAS and NVRTC count as CUDA does; the others have numbers of their own.
+  if (wheel != "nvidia-cuda-runtime" && wheel != "nvidia-cublas" && wheel != "nvidia-cuda-nvrtc")
+    return "";
+  const auto has = look.facts.python.distribution(wheel);
+  return has ? beginning(has->version, 1) : "";
+}
+
+/// Those whose build is known by other means.
+bool is_known(std::string_view name) {
+  return name == "torch" || name == "tensorflow" || name == "onnxruntime-gpu" ||
+         name.starts_with("nvidia-") || name.starts_with("jax") || name.starts_with("cupy");
+}
+
+void add_required(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
+  if (is_known(one.name)) return;
+  for (const std::string& row : one.needs) {
+    const Requirement need = parse_requirement(row);
+    if (!is_for_computing(need.name) || need.marker.find("extra") != std::string::npos ||
+        !look.facts.python.distribution(need.name))
+      continue;
+    const std::string cuda = cuda_of_wheel(look, need.name);
+    if (cuda.empty()) continue;
+    uses.push_back({named(one), cuda, one.path + ": " + need.name});
+    return;
+  }
+}
+
+void add_opened(Examination& look, std::vector<CudaUse>& uses) {
+  for (const Opens& row : look.knowledge.compatibility().opens) {
+    const auto package = look.facts.python.distribution(row.package);
+    // conda's are built with other ones.
+    if (row.cuda.empty() || !package || !in_range(package->version, row.versions) ||
+        conda_package(look, row.package) != nullptr)
+      continue;
+    uses.push_back({named(*package), row.cuda, package->path});
+  }
+}
+
+/// "12" of libcublas.so.12, "11.0" of libcudart.so.11.0; "" a library that counts otherwise.
+std::string cuda_of_library(std::string_view name) {
+  constexpr std::string_view kRuntime = "libcudart.so.", kBlas = "libcublas.so.";
+  if (name.starts_with(kRuntime)) return beginning(name.substr(kRuntime.size()));
+  // Before 11 its number said nothing of CUDA's minor version, which mattered then.
+  if (name.starts_with(kBlas) && !is_older(name.substr(kBlas.size()), "11"))
+    return beginning(name.substr(kBlas.size()), 1);
+  return "";
+}
+
+/// Wheels that LD_LIBRARY_PATH names, for a program that does not look for them itself.
+void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
+  const auto* all = look.see(look.facts.python.libraries);
+  if (all == nullptr) return;
+  for (const CudaLibrary& one : *all) {
+    const std::string cuda = cuda_of_library(one.name);
+    if (one.from != CudaLibrary::From::kVariable || cuda.empty() ||
+        one.folder.find("-packages/nvidia/") == std::string::npos)
+      continue;
+    uses.push_back({one.name, cuda, "LD_LIBRARY_PATH: " + one.folder});
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<CudaUse> framework_uses(Examination& look) {
+  std::vector<CudaUse> uses;
+  const PythonFacts& python = look.facts.python;
+  if (const std::string cuda = torch_cuda(look); !cuda.empty())
+    uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
+  const auto* distributions = look.see(python.distributions);
+  if (distributions == nullptr) return uses;
+  const Compatibility& known = look.knowledge.compatibility();
+  for (const Distribution& one : *distributions) {
+    add_jax_and_cupy(one, uses);
+    if (one.name == "tensorflow" && !is_aarch64(look.facts))
+      if (const TensorflowRelease* row = known.tensorflow_of(one.version))
+        uses.push_back({"TensorFlow " + one.version, row->cuda, one.path});
+    if (one.name == "onnxruntime-gpu")
+      for (const OnnxRelease& row : known.onnx)
+        if (!row.cuda.empty() && in_range(one.version, row.version))
+          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+  }
+  return uses;
+}
+
+std::vector<CudaUse> library_uses(Examination& look) {
+  std::vector<CudaUse> uses;
+  add_opened(look, uses);
+  if (const auto* distributions = look.see(look.facts.python.distributions))
+    for (const Distribution& one : *distributions) add_required(look, one, uses);
+  if (const auto* links = look.see(look.facts.imports.links))
+    for (const LinkedLibrary& one : *links)
+      if (const std::string cuda = cuda_of_library(one.name); !cuda.empty())
+        uses.push_back({one.needed_by, cuda, one.needed_by + " → " + one.name});
+  add_pointed_to(look, uses);
+  return uses;
+}
+
+}  // namespace berth::doctor

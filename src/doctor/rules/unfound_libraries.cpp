@@ -1,0 +1,264 @@
+// Rules FW08, FW11, FW15: frameworks that do not find CUDA's libraries, or are installed twice.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using From = CudaLibrary::From;
+
+/// Of `wanted`, what the package does not find where it looks.
+std::vector<std::string> missing_of(Examination& look, std::string_view package,
+                                    const std::vector<std::string>& wanted,
+                                    bool conda_counts = true) {
+  std::vector<std::string> missing;
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return missing;
+  for (const std::string& name : wanted) {
+    const auto found = libraries_named(look, name);
+    if (std::none_of(found.begin(), found.end(), [&](const CudaLibrary& one) {
+          return reaches(look, package, one) && (conda_counts || one.from != From::kConda);
+        }))
+      missing.push_back(name);
+  }
+  return missing;
+}
+
+/// What the package's own files link to and neither the loader nor the package finds.
+std::vector<std::string> missing_links(Examination& look, std::string_view package) {
+  std::vector<std::string> missing;
+  if (const auto* links = look.see_whole(look.facts.imports.libraries))
+    for (const LinkedLibrary& one : *links)
+      if (one.package == package &&
+          (one.wheel.empty() ||
+           searches_wheels(look, package, one.name).how != WheelSearch::kAlways))
+        missing.push_back(one.name);
+  return missing;
+}
+
+/// The wheels' folders that have them, where all of them are in wheels.
+std::vector<std::string> wheels_with(Examination& look, const std::vector<std::string>& missing) {
+  std::vector<std::string> folders;
+  for (const std::string& name : missing) {
+    const auto found = libraries_named(look, name);
+    const auto wheel = std::find_if(found.begin(), found.end(), [](const CudaLibrary& one) {
+      return one.from == From::kWheel;
+    });
+    if (wheel == found.end()) return {};
+    folders.push_back(wheel->folder);
+  }
+  return folders;
+}
+
+void add_where_searched(Finding& finding, const std::vector<std::string>& missing) {
+  finding.evidence.push_back(
+      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+           fmt::format("{}", fmt::join(missing, ", "))));
+}
+
+/// It is installed, as a wheel, and this package does not look there.
+Finding& found_unreached(Examination& look, const Distribution& one,
+                         const std::vector<std::string>& missing,
+                         const std::vector<std::string>& wheels) {
+  Finding& finding =
+      look.found(text("{} does not find {}: it is in a wheel, where the loader does "
+                      "not look",
+                      named(one), missing.front()));
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    finding.evidence.push_back(wheels[i] + "/" + missing[i]);
+  finding.evidence.push_back(text("not in LD_LIBRARY_PATH nor in the system's folders: {}",
+                                  fmt::format("{}", fmt::join(missing, ", "))));
+  return finding;
+}
+
+void tensorflow_libraries(Examination& look) {
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || is_aarch64(look.facts) ||
+      conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
+    return;
+  const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow->version);
+  if (row == nullptr) return;
+  const std::string cuda = beginning(row->cuda, 1);
+  const std::vector<std::string> wanted{"libcudart.so." + cuda, "libcublas.so." + cuda,
+                                        "libcudnn.so." + beginning(row->cudnn, 1)};
+  // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
+  const auto missing = missing_of(look, "tensorflow", wanted, false);
+  if (missing.empty()) return;
+  if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
+    found_unreached(look, *tensorflow, missing, wheels).fix = {name_in_library_path(wheels)};
+    return;
+  }
+  const bool in_conda = missing_of(look, "tensorflow", missing).empty();
+  Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
+                                     tensorflow->version, missing.front()));
+  const auto& torch = look.facts.python.torch;
+  if (torch && torch->cuda) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
+  add_where_searched(finding, missing);
+  if (in_conda) {
+    const std::string folder = look.facts.python.prefix + "/lib";
+    finding.evidence.push_back(
+        text("they are in {}, which pip's TensorFlow does not search", folder));
+    finding.fix.push_back({"conda env config vars set -p " + pasted(look.facts.python.prefix) +
+                               " LD_LIBRARY_PATH=" + pasted(folder),
+                           text("then activate the environment anew")});
+  }
+  if (!is_older(tensorflow->version, "2.14"))
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
+         text("brings CUDA and cuDNN as wheels")});
+  else
+    add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
+}
+
+void cupy(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return;
+  std::vector<Distribution> found;
+  for (const Distribution& one : *all)
+    if (one.name == "cupy" || one.name.starts_with("cupy-cuda") ||
+        one.name.starts_with("cupy-rocm"))
+      if (found.empty() || found.front().name != one.name) found.push_back(one);
+  if (found.empty() || seen_gpus(look).empty()) return;
+  const Distribution& one = found.front();
+  if (found.size() > 1) {
+    Finding& finding = look.found(
+        text("two packages of CuPy overwrite each other: {} and {}", named(one), named(found[1])));
+    finding.evidence = {one.path, found[1].path};
+    finding.fix.push_back({uninstall_command(look.facts.python, {one.name, found[1].name}),
+                           text("then install the one for your CUDA, with [ctk]")});
+    return;
+  }
+  for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
+    if (row.package != one.name || row.version != one.version) continue;
+    Finding& finding =
+        look.found(text("{} is a release with a known fault: {}", named(one), row.what));
+    finding.evidence = {one.path, row.source};
+    finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}), ""});
+    return;
+  }
+  if (!one.name.starts_with("cupy-cuda")) return;
+  const std::string major = beginning(one.name.substr(9, 2), 1);
+  std::vector<std::string> wanted{"libnvrtc.so." + major};
+  // From 13 on the runtime is a part of CuPy itself.
+  if (is_older(one.version, "13")) wanted.insert(wanted.begin(), "libcudart.so." + major);
+  auto missing = missing_of(look, "cupy", wanted);
+  if (missing.empty()) missing = missing_links(look, "cupy");
+  if (missing.empty()) return;
+  if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
+    Finding& finding = found_unreached(look, one, missing, wheels);
+    if (major != "11")  // of which 13 was the last
+      finding.fix.push_back({install_command(look.facts.python, {"-U", one.name + "[ctk]>=14"}),
+                             text("looks into wheels from 14 on; it wants NumPy 2")});
+    finding.fix.push_back(name_in_library_path(wheels));
+    return;
+  }
+  Finding& finding = look.found(text("{} does not find {}", named(one), missing.front()));
+  add_where_searched(finding, missing);
+  finding.evidence.push_back(
+      text("the CUDA that nvidia-smi shows is the driver's; it brings none "
+           "of these libraries"));
+  finding.fix.push_back({install_command(look.facts.python, {one.name + "[ctk]"}),
+                         text("brings CUDA's libraries as wheels")});
+}
+
+/// The build for the CPU, where nothing else in the environment is known to use the GPU: beside
+/// another framework it is mostly somebody's small helper, and even alone it may be meant so.
+void onnx_without_cuda(Examination& look) {
+  const auto package = look.facts.python.distribution("onnxruntime");
+  const Distribution* cpu = look.see(package);
+  if (cpu == nullptr || is_aarch64(look.facts) || look.facts.python.torch ||
+      seen_gpus(look).empty())
+    return;
+  for (const char* other : {"tensorflow", "jaxlib", "ctranslate2"})
+    if (look.facts.python.distribution(other)) return;
+  Finding& finding = look.found(
+      text("onnxruntime {} is the build for the CPU: it does not see the GPU", cpu->version));
+  finding.severity = Severity::kInfo;
+  finding.evidence = {cpu->path, text("and no onnxruntime-gpu")};
+  finding.fix.push_back({(look.facts.python.has_uv ? "uv pip uninstall --python " : "") +
+                             look.facts.python.interpreter.value_or("python3") +
+                             (look.facts.python.has_uv ? "" : " -m pip uninstall -y") +
+                             " onnxruntime\n" +
+                             install_command(look.facts.python, {"onnxruntime-gpu"}),
+                         text("the first command, because both write the same files")});
+}
+
+/// By what its file for CUDA links to, where its content is known; else by the release.
+std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
+  std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
+  if (!missing.empty()) return missing;
+  for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
+    if (!in_range(gpu.version, row.version)) continue;
+    std::vector<std::string> wanted;
+    if (!row.cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(row.cuda, 1));
+    if (!row.cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row.cudnn, 1));
+    return missing_of(look, "onnxruntime-gpu", wanted);
+  }
+  return missing;
+}
+
+void onnx_libraries(Examination& look, const Distribution& gpu) {
+  const auto missing = onnx_missing(look, gpu);
+  if (missing.empty()) return;
+  if (const auto wheels = wheels_with(look, missing); !wheels.empty()) {
+    const SearchesWheels search = searches_wheels(look, "onnxruntime-gpu", missing.front());
+    Finding& finding = found_unreached(look, gpu, missing, wheels);
+    if (search.how == WheelSearch::kWhenCalled) {
+      finding.severity = Severity::kWarning;
+      finding.evidence.push_back(
+          text("a program that calls {} first does find it; no file here tells", search.call));
+      finding.fix.push_back({"", text("call {} before the first session", search.call)});
+    }
+    finding.fix.push_back(name_in_library_path(wheels));
+    return;
+  }
+  Finding& finding = look.found(text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
+                                     gpu.version, missing.front()));
+  add_where_searched(finding, missing);
+  finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),
+                         text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});
+}
+
+void onnx(Examination& look) {
+  const auto package = look.facts.python.distribution("onnxruntime-gpu");
+  const Distribution* gpu = look.see(package);
+  if (gpu == nullptr) return onnx_without_cuda(look);
+  if (seen_gpus(look).empty()) return;
+  if (const auto cpu = look.facts.python.distribution("onnxruntime")) {
+    Finding& finding = look.found(text("onnxruntime {} and onnxruntime-gpu {} overwrite each other",
+                                       cpu->version, gpu->version));
+    finding.evidence = {cpu->path, gpu->path};
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {"onnxruntime", "onnxruntime-gpu"}) + "\n" +
+             install_command(look.facts.python, {"onnxruntime-gpu"}),
+         ""});
+    return;
+  }
+  onnx_libraries(look, *gpu);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW08", Layer::kFramework, Severity::kFatal, true,
+     msgid("TensorFlow without CUDA's libraries"), "LIB10", tensorflow_libraries},
+    {"FW11", Layer::kFramework, Severity::kFatal, true,
+     msgid("two CuPys, or one without CUDA's libraries"), "", cupy},
+    {"FW15", Layer::kFramework, Severity::kError, true,
+     msgid("two ONNX Runtimes, or one without CUDA's libraries"), "", onnx},
+});
+
+}  // namespace
+
+std::span<const Rule> unfound_library_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

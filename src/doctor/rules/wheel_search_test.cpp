@@ -1,0 +1,213 @@
+// Who finds CUDA's libraries in NVIDIA's wheels, and what they say of the driver.
+#include "doctor/rules/wheel_search.hpp"
+
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+
+using namespace berth::doctor;
+using From = CudaLibrary::From;
+
+namespace {
+
+constexpr const char* kNvidia = "/venv/lib/python3.11/site-packages/nvidia/";
+
+/// A workstation with a driver for CUDA 12, and an environment that is still empty.
+Facts workstation() {
+  Facts facts;
+  GpuAnswer gpu;
+  gpu.pci_address = "0000:01:00.0";
+  gpu.name = std::string("NVIDIA GeForce RTX 4090");
+  gpu.compute_capability = std::string("8.9");
+  facts.driver.gpus = std::vector{gpu};
+  facts.driver.driver_version = std::string("550.107.02");
+  facts.driver.cuda_version = std::string("12.4");
+  facts.process.environment = Environment{};
+  PythonFacts& python = facts.python;
+  python.interpreter = std::string("/venv/bin/python");
+  python.version = std::string("3.11");
+  python.prefix = "/venv";
+  python.machine = std::string("x86_64");
+  python.path = std::vector<PathEntry>{{"/venv/lib/python3.11/site-packages", {}}};
+  python.distributions = std::vector<Distribution>{};
+  python.libraries = std::vector<CudaLibrary>{};
+  facts.imports.libraries = std::vector<LinkedLibrary>{};
+  facts.imports.links = std::vector<LinkedLibrary>{};
+  return facts;
+}
+
+void add(Facts& facts, const char* name, const char* version, std::vector<std::string> needs = {}) {
+  auto all = *facts.python.distributions;
+  all.push_back({name, version, std::string("/venv/") + name, 0, std::move(needs), ""});
+  facts.python.distributions = all;
+}
+
+void add_library(Facts& facts, const char* name, const std::string& folder, From from) {
+  auto all = *facts.python.libraries;
+  all.push_back({name, folder, "", from});
+  facts.python.libraries = all;
+}
+
+void add_torch(Facts& facts, const char* cuda = "12.4") {
+  TorchBuild torch;
+  torch.path = "/venv/torch/version.py";
+  torch.version = "2.6.0+cu124";
+  torch.cuda = std::string(cuda);
+  facts.python.torch = torch;
+}
+
+void set_driver(Facts& facts, const char* version, const char* cuda) {
+  facts.driver.driver_version = std::string(version);
+  facts.driver.cuda_version = std::string(cuda);
+}
+
+std::vector<berth::model::Finding> found(const Facts& facts, const char* rule) {
+  return diagnose(facts, Knowledge{}, {rule}).findings;
+}
+
+}  // namespace
+
+TEST_CASE("CuPy finds a wheel's NVRTC from 14 on, and before only where LD_LIBRARY_PATH leads") {
+  const auto with = [](const char* version, From from, bool torch = false) {
+    Facts facts = workstation();
+    add(facts, "cupy-cuda12x", version);
+    add_library(facts, "libnvrtc.so.12", std::string(kNvidia) + "cuda_nvrtc/lib", from);
+    if (torch) add_torch(facts);
+    return found(facts, "FW11");
+  };
+  const auto missed = with("13.0.0", From::kWheel);
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0].evidence.at(0) == std::string(kNvidia) + "cuda_nvrtc/lib/libnvrtc.so.12");
+  REQUIRE(missed[0].fix.size() == 2);
+  CHECK(missed[0].fix[1].command.find("cuda_nvrtc/lib") != std::string::npos);
+  CHECK(with("14.0.1", From::kWheel).empty());
+  CHECK(with("13.0.0", From::kVariable).empty());
+  CHECK(with("13.0.0", From::kSystem).empty());
+  // PyTorch opens NVRTC only when it compiles something itself.
+  CHECK(with("13.6.0", From::kWheel, true).size() == 1);
+}
+
+TEST_CASE("before 13 CuPy wants the runtime, which a PyTorch that is imported first has loaded") {
+  Facts facts = workstation();
+  add(facts, "cupy-cuda12x", "12.3.0");
+  add_library(facts, "libnvrtc.so.12", "/usr/local/cuda/lib64", From::kSystem);
+  CHECK(found(facts, "FW11").size() == 1);
+  add_library(facts, "libcudart.so.12", std::string(kNvidia) + "cuda_runtime/lib", From::kWheel);
+  CHECK(found(facts, "FW11").size() == 1);
+  add_torch(facts);
+  CHECK(found(facts, "FW11").empty());
+}
+
+TEST_CASE("ONNX Runtime does not look into wheels; from 1.21 on it does where it is told to") {
+  const auto with = [](const char* version) {
+    Facts facts = workstation();
+    add(facts, "onnxruntime-gpu", version);
+    add_library(facts, "libcublasLt.so.12", "/usr/local/cuda/lib64", From::kSystem);
+    add_library(facts, "libcudnn.so.9", std::string(kNvidia) + "cudnn/lib", From::kWheel);
+    return facts;
+  };
+  auto findings = found(with("1.20.1"), "FW15");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == berth::model::Severity::kError);
+  findings = found(with("1.22.0"), "FW15");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == berth::model::Severity::kWarning);
+  CHECK(findings[0].fix.at(0).says.find("preload_dlls") != std::string::npos);
+  Facts beside_torch = with("1.22.0");
+  add_torch(beside_torch);
+  CHECK(found(beside_torch, "FW15").empty());
+}
+
+TEST_CASE("what ONNX Runtime's own file links to counts before what its release is known for") {
+  Facts facts = workstation();
+  add(facts, "onnxruntime-gpu", "1.99.0");
+  CHECK(found(facts, "FW15").empty());
+  facts.imports.libraries = std::vector<LinkedLibrary>{
+      {"libcudnn.so.9", "/venv/libonnxruntime_providers_cuda.so", "onnxruntime-gpu", ""}};
+  CHECK(found(facts, "FW15").size() == 1);
+  CHECK(found(facts, "LIB04").empty());  // one cause is said once
+}
+
+TEST_CASE("a library in a wheel is missed only by a package that does not look there") {
+  Facts facts = workstation();
+  const auto linked = [&](const char* package) {
+    facts.imports.libraries = std::vector<LinkedLibrary>{
+        {"libcublas.so.12", "/venv/_ext.so", package, std::string(kNvidia) + "cublas/lib"}};
+    return found(facts, "LIB04").size();
+  };
+  CHECK(linked("ctranslate2") == 1);
+  add(facts, "jax", "0.7.1");
+  CHECK(linked("jax") == 0);
+  add_torch(facts);
+  CHECK(linked("ctranslate2") == 0);
+}
+
+TEST_CASE("TensorFlow 2.16.1 does not look into the wheels that 2.15 did find") {
+  const auto with = [](const char* version) {
+    Facts facts = workstation();
+    add(facts, "tensorflow", version);
+    for (const char* name : {"libcudart.so.12", "libcublas.so.12", "libcudnn.so.8"})
+      add_library(facts, name, std::string(kNvidia) + "x/lib", From::kWheel);
+    return found(facts, "FW08").size();
+  };
+  CHECK(with("2.15.1") == 0);
+  CHECK(with("2.16.1") == 1);
+}
+
+TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framework") {
+  const auto with = [](auto change) {
+    Facts facts = workstation();
+    set_driver(facts, "470.256.02", "11.4");
+    change(facts);
+    const auto findings = found(facts, "FW02");
+    set_driver(facts, "550.107.02", "12.4");
+    CHECK(found(facts, "FW02").empty());
+    return findings.size();
+  };
+  CHECK(with([](Facts& facts) { add(facts, "ctranslate2", "4.5.0"); }) == 1);
+  CHECK(with([](Facts& facts) { add(facts, "ctranslate2", "3.24.0"); }) == 0);
+  CHECK(with([](Facts& facts) {
+          add(facts, "nvidia-cublas-cu12", "12.4.5.8");
+          add(facts, "something", "1.0", {"nvidia-cublas-cu12<13,>=12"});
+        }) == 1);
+  // Nobody asks for these, or only as an extra.
+  CHECK(with([](Facts& facts) {
+          add(facts, "nvidia-cublas-cu12", "12.4.5.8");
+          add(facts, "something", "1.0", {"nvidia-cublas-cu12; extra == \"cuda\""});
+        }) == 0);
+  CHECK(with([](Facts& facts) {
+          add(facts, "nvidia-nccl-cu12", "2.27.3");
+          add(facts, "xgboost", "3.0", {"nvidia-nccl-cu12; platform_system == \"Linux\""});
+        }) == 0);
+  CHECK(with([](Facts& facts) {
+          facts.imports.links =
+              std::vector<LinkedLibrary>{{"libcudart.so.12", "/venv/_ext.so", "ctranslate2", ""}};
+        }) == 1);
+  CHECK(with([](Facts& facts) {
+          add_library(facts, "libcublas.so.12", std::string(kNvidia) + "cublas/lib",
+                      From::kVariable);
+        }) == 1);
+  CHECK(with([](Facts& facts) {
+          add_library(facts, "libcublas.so.12", "/usr/local/cuda/lib64", From::kVariable);
+        }) == 0);
+}
+
+TEST_CASE("CUDA 13's wheels have no major in their names; the runtime's version is CUDA's") {
+  Facts facts = workstation();
+  add(facts, "nvidia-cuda-runtime", "13.0.48");
+  add(facts, "nvidia-cufft", "12.0.0.15");
+  add(facts, "one", "1.0", {"nvidia-cufft"});
+  CHECK(found(facts, "FW02").empty());
+  add(facts, "two", "1.0", {"nvidia-cuda-runtime"});
+  CHECK(found(facts, "FW02").size() == 1);
+}
+
+TEST_CASE("beside a framework that the driver serves, a package for a newer CUDA is a warning") {
+  Facts facts = workstation();
+  set_driver(facts, "470.256.02", "11.4");
+  add_torch(facts, "11.3");
+  add(facts, "ctranslate2", "4.5.0");
+  const auto findings = found(facts, "FW02");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == berth::model::Severity::kWarning);
+}
