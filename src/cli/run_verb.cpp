@@ -48,8 +48,13 @@ int exit_code_for_run(const Error& error, bool no_wait) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
+/// What only shall be printed is printed as it is now.
+bool never_waits(const Context& context) {
+  return context.arguments.has("--no-wait") || context.arguments.has("--dry-run");
+}
+
 int fail(const Context& context, const Error& error) {
-  const int code = exit_code_for_run(error, context.arguments.has("--no-wait"));
+  const int code = exit_code_for_run(error, never_waits(context));
   context.err(context.json ? output::error_json(error, code)
                            : output::show_error(error, context.err_terminal));
   return code;
@@ -79,7 +84,7 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Req
   snapshot = look(context, true);  // who holds what, in words
   placement = policy::place(request, snapshot);
   bool said = false;
-  while (!placement && placement.error().id == "E0412" && !context.arguments.has("--no-wait")) {
+  while (!placement && placement.error().id == "E0412" && !never_waits(context)) {
     ::poll(nullptr, 0, said ? 2000 : 1000);
     if (!said) note(context, text("waiting: {}", placement.error().message));
     said = true;

@@ -116,7 +116,7 @@ TEST_CASE("a shell script is read for the command that starts a Python") {
   CHECK(machine.resolve({"bash", "-c", "echo hello"})->python.empty());
 }
 
-TEST_CASE("a program that is none of these runs by itself; one that is not there is an error") {
+TEST_CASE("a program that is none of these runs by itself, and one that is not there is an error") {
   Machine machine;
   CHECK(machine.resolve({"./a.out"})->program == "/work/a.out");
   CHECK(machine.resolve({"./a.out"})->python.empty());

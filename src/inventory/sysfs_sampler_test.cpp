@@ -45,7 +45,7 @@ TEST_CASE("a Radeon card tells its utilization and its power, which stand for it
   CHECK(samples[0].unix_milliseconds > 0);
 }
 
-TEST_CASE("an Arc card tells its energy; how busy it is, sysfs does not") {
+TEST_CASE("an Arc card tells its energy, and how busy it is, sysfs does not") {
   const auto samples = samples_of("intel-arc");
   REQUIRE(samples.size() == 4);
   CHECK(samples[0].device.readings.energy_millijoules.why == Absence::kNotSupported);

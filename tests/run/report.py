@@ -288,9 +288,10 @@ class OnSimulatedMachines(WithFile):
         self.assertFalse(self.read()["gpus_here"])
 
     def test_all_busy(self):
-        done = self.job("dgx-h100-8", "true", options=["--gpus", "1", "--no-wait"], sim=["--processes", "20"])
-        self.assertEqual(done.returncode, 6)
-        self.assertIn("E0412", done.stderr)
+        for option in ("--no-wait", "--dry-run"):
+            done = self.job("dgx-h100-8", "true", options=["--gpus", "1", option], sim=["--processes", "20"])
+            self.assertEqual(done.returncode, 6, option)
+            self.assertIn("E0412", done.stderr)
 
     def test_it_waits_and_says_so_and_ctrl_c_ends_the_waiting(self):
         command = [BERTH, "sim", "--machine", "dgx-h100-8", "--processes", "20", "--", BERTH, "run", "--gpus", "1",

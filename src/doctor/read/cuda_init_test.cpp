@@ -22,7 +22,7 @@ TEST_CASE("what cuInit returns is told as it is") {
   CHECK(*ask("999") == 999);
 }
 
-TEST_CASE("a libcuda that is not there is absent; one that crashes or hangs is unreadable") {
+TEST_CASE("a libcuda that is not there is absent, and one that crashes or hangs is unreadable") {
   CHECK(CudaInit("libberth-no-such-cuda.so.1").finish().is_absent());
   CHECK(ask("crash").why().error_number == ECHILD);
   const auto start = std::chrono::steady_clock::now();

@@ -98,7 +98,7 @@ TEST_CASE("before 13 CuPy wants the runtime, which a PyTorch that is imported fi
   CHECK(found(facts, "FW11").empty());
 }
 
-TEST_CASE("ONNX Runtime does not look into wheels; from 1.21 on it does where it is told to") {
+TEST_CASE("ONNX Runtime does not look into wheels, and from 1.21 on it does where it is told to") {
   const auto with = [](const char* version) {
     Facts facts = workstation();
     add(facts, "onnxruntime-gpu", version);
@@ -192,7 +192,7 @@ TEST_CASE("a driver is too old for whatever brings a newer CUDA, be it no framew
         }) == 0);
 }
 
-TEST_CASE("CUDA 13's wheels have no major in their names; the runtime's version is CUDA's") {
+TEST_CASE("CUDA 13's wheels have no major in their names, and the runtime's version is CUDA's") {
   Facts facts = workstation();
   add(facts, "nvidia-cuda-runtime", "13.0.48");
   add(facts, "nvidia-cufft", "12.0.0.15");

@@ -6,7 +6,7 @@
 using namespace berth::doctor;
 using berth::model::Diagnosis;
 
-TEST_CASE("an Xid of memory that NVML counts is said once; an old driver's Xid is read, too") {
+TEST_CASE("an Xid of memory that NVML counts is said once, and an old driver's Xid is read, too") {
   Facts facts = healthy();
   log(facts,
       "NVRM: Xid (0000:01:00): 48, An uncorrectable double bit error (DBE) has been detected");
