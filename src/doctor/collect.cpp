@@ -51,8 +51,11 @@ Sources this_machine(Depth depth) {
          {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
           "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
           "/usr/lib/x86_64-linux-gnu", "/lib/firmware/nvidia", "/usr/bin/nvidia-modprobe",
-          "/usr/bin/nv-fabricmanager", "/run/reboot-required.pkgs"})
+          "/usr/bin/nv-fabricmanager", "/run/reboot-required.pkgs", "/proc/cmdline"})
       sources.tree.add_special(path, {std::nullopt, ENODATA});
+    // It is no container, whatever this one is.
+    for (const char* path : {"/.dockerenv", "/run/.containerenv", "/.singularity.d"})
+      sources.tree.add_special(path, {std::nullopt, ENOENT});
   } else {
     sources.kernel_log = read_kernel_log();
   }

@@ -146,11 +146,13 @@ Redaction names_of(const Sources& sources) {
   const auto hide_user = [&](const std::string& name) {
     redaction.hide(name, fmt::format("user{}", ++number));
   };
-  if (sources.process.environment)
-    for (const char* name : {"USER", "LOGNAME", "SUDO_USER"})
-      if (const auto found = sources.process.environment->find(name);
-          found != sources.process.environment->end())
-        hide_user(found->second);
+  const auto variable = [&](const char* name) -> std::string {
+    return sources.process.variable(name).value_or("");
+  };
+  for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) hide_user(variable(name));
+  // A service or a container may have neither, and its home is still somebody's.
+  const std::string home = variable("HOME");
+  hide_user(home.substr(home.rfind('/') + 1));
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
     for (const std::string_view line : split(*users, '\n')) {
       const auto fields = split(line, ':');
@@ -193,7 +195,7 @@ void write_tree(const Recording& seen, Writer& writer) {
 }
 
 Error not_written(const std::string& what) {
-  return {ErrorCode::kUnavailable, "E0804", text("cannot write the bundle: {}", what),
+  return {ErrorCode::kInvalidArgument, "E0804", text("cannot write the bundle: {}", what),
           "berth doctor --record \"$(mktemp -d)\""};
 }
 

@@ -102,6 +102,17 @@ TEST_CASE("a name is hidden as a whole word alone") {
   CHECK(redaction.apply("/home/lin/linux of root, lin.") == "/home/user1/linux of root, user1.");
 }
 
+TEST_CASE("who has no USER is hidden by the name of the home") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  sources.process.environment =
+      Environment{{"HOME", "/scratch/alicexyz"}, {"PATH", "/scratch/alicexyz/bin:/usr/bin"}};
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const std::string told = slurp(bundle.path + "/b/environment").value_or("");
+  CHECK(told.find("PATH=/scratch/user") != std::string::npos);
+  CHECK(told.find("alicexyz") == std::string::npos);
+}
+
 TEST_CASE("a folder that is not empty is not written to") {
   const TemporaryTree folder, bundle;
   bundle.put("b/mine", "x");

@@ -1,6 +1,7 @@
 #include "output/diagnosis.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -171,13 +172,15 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
     (all || (worth && full.size() < kInFull) ? full : brief).push_back(one);
   }
   std::string out;
+  std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
+  for (const Finding& one : diagnosis.findings) looked.insert(one.id);
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out +=
         (silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"))) +
         "   " +
-        text_n("{} rule checked", "{} rules checked",
-               static_cast<long long>(diagnosis.checked.size()), diagnosis.checked.size()) +
+        text_n("{} rule checked", "{} rules checked", static_cast<long long>(looked.size()),
+               looked.size()) +
         "\n";
   }
   for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);

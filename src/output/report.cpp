@@ -87,6 +87,11 @@ std::string how_we_know(const model::Report& report) {
   return out;
 }
 
+/// There are GPUs, and something about them keeps them from every program: the reasons tell what.
+bool is_broken(const model::Report& report) {
+  return !report.gpus_here && report.reasons.size() > 1;
+}
+
 std::string use_lines(const model::Report& report, const Terminal& terminal) {
   const std::string how = how_we_know(report);
   const bool on_gpu = !report.devices.empty();
@@ -106,17 +111,20 @@ std::string use_lines(const model::Report& report, const Terminal& terminal) {
   }
   if (on_gpu)
     return line(text("this program never used the GPU ({})", how), terminal, Style::kYellow);
-  if (!report.gpus_here)
-    return report.libraries.empty()
-               ? line(text("no GPU here"), terminal)
-               : line(text("no GPU here; libraries: {}", printable(join(report.libraries, ", "))),
-                      terminal);
+  if (!report.gpus_here) {
+    std::string said =
+        is_broken(report) ? text("no GPU that can be used here") : text("no GPU here");
+    if (!report.libraries.empty())
+      said += text("; libraries: {}", printable(join(report.libraries, ", ")));
+    return line(said, terminal);
+  }
   return line(text("no GPU use seen ({})", how), terminal);
 }
 
 /// Why it is on the CPU, where a GPU is here and nobody asked for that.
 std::string reason_lines(const model::Report& report, const Terminal& terminal) {
-  if (!report.devices.empty() || !report.gpus_here || report.on_cpu_by_request) return "";
+  if (!report.devices.empty() || report.on_cpu_by_request) return "";
+  if (!report.gpus_here && !is_broken(report)) return "";
   std::string out;
   for (const std::string& reason : report.reasons)
     out += labelled(out.empty() ? tr("why") : "", reason, terminal);

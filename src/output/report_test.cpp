@@ -56,6 +56,15 @@ TEST_CASE("a job on the CPU of a machine without GPU is not blamed") {
         "       no GPU here; libraries: torch 1.13 (CPU build), numpy\n");
 }
 
+TEST_CASE("a job that a broken driver left on the CPU is told why") {
+  model::Report report = sample();
+  report.reasons = {"on the CPU: no GPU of this machine can be used", "the driver is not loaded"};
+  const std::string text = report_text(report, plain());
+  CHECK(holds(text, "no GPU that can be used here; libraries: torch"));
+  CHECK(holds(text, "why   on the CPU: no GPU of this machine can be used\n"));
+  CHECK(holds(text, "the driver is not loaded\n"));
+}
+
 TEST_CASE("a GPU that was used is told with its readings") {
   model::Report report = sample();
   report.devices = {device()};

@@ -289,9 +289,11 @@ Result<Candidates> whatever_there_is(const Search& search, std::vector<std::stri
                   [](const Candidate& c) { return c.lease != nullptr; }))
     return none_free(search, visible, 1);
   if (search.all.empty()) {
-    reasons.push_back(text("on the CPU: there is no GPU here"));
-    if (search.snapshot.driver.state == "error" || search.snapshot.driver.state == "no answer")
-      reasons.push_back(search.snapshot.driver.message);
+    const std::string& state = search.snapshot.driver.state;
+    const bool broken = state == "error" || state == "no answer";
+    reasons.push_back(broken ? text("on the CPU: no GPU of this machine can be used")
+                             : text("on the CPU: there is no GPU here"));
+    if (broken) reasons.push_back(search.snapshot.driver.message);
   } else if (visible.empty()) {
     reasons.push_back(
         search.visible.hides_all

@@ -164,7 +164,8 @@ class Daemon {
 
   void act(const Call& call, const Answer& answer) {
     const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
-    const auto id = parts.size() > 2 ? to_number(parts[2]) : std::nullopt;
+    const auto number = parts.size() > 2 ? to_number(parts[2]).value_or(-1) : -1;
+    const auto id = number >= 0 ? std::optional(static_cast<JobId>(number)) : std::nullopt;
     const bool is_jobs = parts.size() >= 2 && parts[0] == "v1" && parts[1] == "jobs";
     if (is_jobs && parts.size() == 2 && call.method == "POST") return submit(call, answer);
     if (is_jobs && parts.size() == 2 && call.method == "GET") return list(call, answer);

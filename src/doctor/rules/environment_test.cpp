@@ -210,3 +210,13 @@ TEST_CASE("variables that only look wrong are left alone") {
     CHECK(first(facts).empty());
   }
 }
+
+TEST_CASE("a GPU that does not answer is no other model, whatever the bus calls it") {
+  Facts facts = healthy();
+  facts.driver.gpus = std::vector{gpu("NVIDIA L40S", "GPU-1"), gpu("L40S", "GPU-2")};
+  CHECK(diagnose(facts, Knowledge{}, {"ENV05"}).findings.size() == 1);
+  auto gpus = *facts.driver.gpus;
+  gpus[1].error = 15;
+  facts.driver.gpus = gpus;
+  CHECK(diagnose(facts, Knowledge{}, {"ENV05"}).findings.empty());
+}

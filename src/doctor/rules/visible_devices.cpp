@@ -287,11 +287,15 @@ void visible_mig(Examination& look) {
 void device_order(Examination& look) {
   const auto* gpus = look.see(look.facts.driver.gpus);
   if (gpus == nullptr || gpus->size() < 2) return;
-  for (const GpuAnswer& gpu : *gpus)
+  // Of one that does not answer only the bus tells a name, which is another for the same model.
+  const GpuAnswer* first = nullptr;
+  bool mixed = false;
+  for (const GpuAnswer& gpu : *gpus) {
+    if (gpu.error.value_or(0) != 0) continue;
     if (look.see(gpu.name) == nullptr) return;
-  const bool mixed = std::any_of(gpus->begin(), gpus->end(), [&](const GpuAnswer& gpu) {
-    return *gpu.name != *gpus->front().name;
-  });
+    if (first == nullptr) first = &gpu;
+    mixed = mixed || *gpu.name != *first->name;
+  }
   if (!mixed || !look.missing(look.facts.process.variable("CUDA_DEVICE_ORDER"))) return;
   Finding& finding =
       look.found(text("GPUs of different models are here: CUDA numbers them fastest "
