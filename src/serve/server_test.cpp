@@ -8,13 +8,12 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "system/temporary_tree.hpp"
 
 using berth::Descriptor;
 using berth::serve::Answer;
@@ -28,8 +27,6 @@ namespace {
 class Running {
  public:
   explicit Running(Limits limits = {}) {
-    char name[] = "/tmp/berth-serve-XXXXXX";
-    folder = ::mkdtemp(name);
     auto made = Server::listen(
         loop, path(), false,
         [this](const Call& call, const Answer& answer) {
@@ -54,12 +51,11 @@ class Running {
     loop.stop();
     thread.join();
     server.reset();
-    std::filesystem::remove_all(folder);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  [[nodiscard]] std::string path() const { return folder + "/s"; }
+  [[nodiscard]] std::string path() const { return folder.path + "/s"; }
   [[nodiscard]] Descriptor connect() const {
     Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {};
@@ -71,7 +67,7 @@ class Running {
     return socket;
   }
 
-  std::string folder;
+  berth::system::TemporaryTree folder;
   boost::asio::io_context loop;
   std::unique_ptr<Server> server;
   std::vector<Answer> waiting;
@@ -187,7 +183,7 @@ TEST_CASE("one path has one server, and what a dead one left is replaced") {
       Server::listen(other, server.path(), false, [](const Call&, const Answer&) {});
   REQUIRE_FALSE(second);
   CHECK(second.error().id == "E0909");
-  const std::string stale = server.folder + "/stale";
+  const std::string stale = server.folder.path + "/stale";
   {
     const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
     sockaddr_un address = {};

@@ -3,23 +3,13 @@
 #include <cerrno>
 
 #include "base/file.hpp"
+#include "doctor/read/place.hpp"
 #include "doctor/read/python_packages.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
-
-std::string parent(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string variable(const Fact<Environment>& environment, const char* name) {
-  if (!environment) return "";
-  const auto found = environment->find(name);
-  return found == environment->end() ? "" : found->second;
-}
 
 /// pyenv puts a shell script in the interpreter's place.
 std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,

@@ -7,21 +7,11 @@
 
 #include "base/file.hpp"
 #include "doctor/loader/loader.hpp"
+#include "doctor/read/place.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
-
-std::string parent(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string variable(const Fact<Environment>& environment, const char* name) {
-  if (!environment) return "";
-  const auto found = environment->find(name);
-  return found == environment->end() ? "" : found->second;
-}
 
 /// The first of that name in PATH; "" none.
 std::string program(const Tree& tree, const Fact<Environment>& environment, std::string_view name) {

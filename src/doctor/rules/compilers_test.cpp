@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
 
@@ -8,19 +9,8 @@ namespace {
 
 /// A workstation whose Python compiles for its GPU.
 Facts healthy() {
-  Facts facts;
-  GpuAnswer gpu;
-  gpu.pci_address = "0000:01:00.0";
-  gpu.name = std::string("NVIDIA GeForce RTX 4090");
-  gpu.compute_capability = std::string("8.9");
-  facts.driver.gpus = std::vector{gpu};
-  facts.driver.driver_version = std::string("550.54.15");
-  facts.driver.cuda_version = std::string("12.4");
-  facts.process.environment = Environment{};
+  Facts facts = tests::workstation("550.54.15", "12.4");
   PythonFacts& python = facts.python;
-  python.interpreter = std::string("/venv/bin/python");
-  python.version = std::string("3.11");
-  python.machine = std::string("x86_64");
   python.distributions = std::vector<Distribution>{};
   python.libraries = std::vector<CudaLibrary>{};
   facts.libraries.cuda =

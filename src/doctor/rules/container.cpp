@@ -97,10 +97,9 @@ void job_without_gpu(Examination& look) {
   if (nodes == nullptr || nodes->empty() || !std::all_of(nodes->begin(), nodes->end(), is_filtered))
     return;
   const std::string job = shown_variable(look, "SLURM_JOB_ID");
-  Finding& finding = look.found(
-      job.empty() ? text("a device filter lets this session open none of the machine's {} GPUs",
-                         nodes->size())
-                  : text("this Slurm job was given none of the machine's {} GPUs", nodes->size()));
+  Finding& finding =
+      look.found(job.empty() ? text("a device filter lets this program open no GPU of the machine")
+                             : text("this Slurm job was given no GPU of the machine"));
   finding.evidence.push_back(
       fmt::format("open({}): EPERM, mode {:04o}", nodes->front().path, nodes->front().node.mode));
   if (!job.empty()) {

@@ -9,14 +9,6 @@
 namespace berth::doctor {
 namespace {
 
-/// The GPUs that NVML described; none where it was not asked, which is remembered.
-const std::vector<GpuAnswer>& answers(Examination& look) {
-  static const std::vector<GpuAnswer> none;
-  if (!may_concern_nvidia(look.facts)) return none;
-  const auto* gpus = look.see(look.facts.driver.gpus);
-  return gpus == nullptr ? none : *gpus;
-}
-
 std::string named(const GpuAnswer& gpu) {
   const std::string name = printable(gpu.name.value_or(""));
   return name.empty() ? gpu.pci_address : fmt::format("{} ({})", gpu.pci_address, name);

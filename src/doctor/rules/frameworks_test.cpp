@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/version.hpp"
 
 using namespace berth::doctor;
@@ -11,21 +12,10 @@ namespace {
 
 /// A workstation with a GPU of 2022, its driver, and PyTorch that fits.
 Facts healthy() {
-  Facts facts;
-  GpuAnswer gpu;
-  gpu.pci_address = "0000:01:00.0";
-  gpu.name = std::string("NVIDIA GeForce RTX 4090");
-  gpu.compute_capability = std::string("8.9");
-  facts.driver.gpus = std::vector{gpu};
-  facts.driver.driver_version = std::string("580.95.05");
-  facts.driver.cuda_version = std::string("13.0");
-  facts.process.environment = Environment{};
+  Facts facts = tests::workstation("580.95.05", "13.0");
   PythonFacts& python = facts.python;
-  python.interpreter = std::string("/venv/bin/python");
-  python.version = std::string("3.11");
   python.prefix = "/venv";
   python.is_venv = true;
-  python.machine = std::string("x86_64");
   python.path = std::vector<PathEntry>{{"/home/ada/.local", PathOrigin::kUser}, {"/venv/site", {}}};
   python.distributions = std::vector<Distribution>{};
   python.libraries = std::vector<CudaLibrary>{};

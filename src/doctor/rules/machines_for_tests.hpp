@@ -22,6 +22,23 @@ inline PciFunction card(const char* address, std::uint32_t vendor, std::uint32_t
   return one;
 }
 
+/// One RTX 4090, its driver, and a Python 3.11 in /venv.
+inline Facts workstation(const char* driver, const char* cuda) {
+  Facts facts;
+  GpuAnswer gpu;
+  gpu.pci_address = "0000:01:00.0";
+  gpu.name = std::string("NVIDIA GeForce RTX 4090");
+  gpu.compute_capability = std::string("8.9");
+  facts.driver.gpus = std::vector{gpu};
+  facts.driver.driver_version = std::string(driver);
+  facts.driver.cuda_version = std::string(cuda);
+  facts.process.environment = Environment{};
+  facts.python.interpreter = std::string("/venv/bin/python");
+  facts.python.version = std::string("3.11");
+  facts.python.machine = std::string("x86_64");
+  return facts;
+}
+
 inline std::vector<Rule> joined(std::initializer_list<std::span<const Rule>> groups) {
   std::vector<Rule> all;
   for (const auto group : groups) all.insert(all.end(), group.begin(), group.end());

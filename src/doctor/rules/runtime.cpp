@@ -11,14 +11,6 @@ namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20, kGib = 1ULL << 30;
 
-/// The GPUs that NVML described; none where it was not asked, which is remembered.
-const std::vector<GpuAnswer>& answers(Examination& look) {
-  static const std::vector<GpuAnswer> none;
-  if (!may_concern_nvidia(look.facts)) return none;
-  const auto* gpus = look.see(look.facts.driver.gpus);
-  return gpus == nullptr ? none : *gpus;
-}
-
 std::string gib(std::uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(kGib));
 }

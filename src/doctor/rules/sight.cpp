@@ -23,6 +23,13 @@ bool may_concern_nvidia(const Facts& facts) {
                      [](const PciFunction& one) { return one.vendor == 0x10de; });
 }
 
+const std::vector<GpuAnswer>& answers(Examination& look) {
+  static const std::vector<GpuAnswer> none;
+  if (!may_concern_nvidia(look.facts)) return none;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  return gpus == nullptr ? none : *gpus;
+}
+
 std::string newest_line(const std::vector<std::string>& log,
                         std::initializer_list<std::string_view> words) {
   for (auto line = log.rbegin(); line != log.rend(); ++line) {

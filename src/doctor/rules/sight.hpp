@@ -18,6 +18,9 @@ namespace berth::doctor {
 /// them is no question, and nothing is left unchecked.
 [[nodiscard]] bool may_concern_nvidia(const Facts& facts);
 
+/// The GPUs that NVML described; none where it was not asked, which is remembered.
+[[nodiscard]] const std::vector<GpuAnswer>& answers(Examination& look);
+
 /// The newest line of the kernel's log that has all of these words; "" none.
 [[nodiscard]] std::string newest_line(Examination& look,
                                       std::initializer_list<std::string_view> words);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
 
 using namespace berth::doctor;
 using From = CudaLibrary::From;
@@ -14,20 +15,9 @@ constexpr const char* kNvidia = "/venv/lib/python3.11/site-packages/nvidia/";
 
 /// A workstation with a driver for CUDA 12, and an environment that is still empty.
 Facts workstation() {
-  Facts facts;
-  GpuAnswer gpu;
-  gpu.pci_address = "0000:01:00.0";
-  gpu.name = std::string("NVIDIA GeForce RTX 4090");
-  gpu.compute_capability = std::string("8.9");
-  facts.driver.gpus = std::vector{gpu};
-  facts.driver.driver_version = std::string("550.107.02");
-  facts.driver.cuda_version = std::string("12.4");
-  facts.process.environment = Environment{};
+  Facts facts = tests::workstation("550.107.02", "12.4");
   PythonFacts& python = facts.python;
-  python.interpreter = std::string("/venv/bin/python");
-  python.version = std::string("3.11");
   python.prefix = "/venv";
-  python.machine = std::string("x86_64");
   python.path = std::vector<PathEntry>{{"/venv/lib/python3.11/site-packages", {}}};
   python.distributions = std::vector<Distribution>{};
   python.libraries = std::vector<CudaLibrary>{};
