@@ -37,20 +37,6 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-struct MountLine {
-  std::string_view root, point, type, super_options;
-};
-
-/// "36 35 98:0 /root /point options [tags] - type source super-options" (proc_pid_mountinfo(5)).
-std::optional<MountLine> mount_line(std::string_view line) {
-  const auto dash = line.find(" - ");
-  if (dash == std::string_view::npos) return std::nullopt;
-  const auto left = split(line.substr(0, dash), ' ');
-  const auto right = split(line.substr(dash + 3), ' ');
-  if (left.size() < 6 || right.size() < 3) return std::nullopt;
-  return MountLine{left[3], left[4], right[0], right[2]};
-}
-
 /// `path` without the leading `root`, by whole components; nullopt where it is not inside.
 std::optional<std::string_view> inside(std::string_view root, std::string_view path) {
   if (root == "/") return path == "/" ? std::string_view() : path;
@@ -66,6 +52,15 @@ bool has_parent_component(std::string_view path) {
 }
 
 }  // namespace
+
+std::optional<MountLine> mount_line(std::string_view line) {
+  const auto dash = line.find(" - ");
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto left = split(line.substr(0, dash), ' ');
+  const auto right = split(line.substr(dash + 3), ' ');
+  if (left.size() < 6 || right.size() < 3) return std::nullopt;
+  return MountLine{left[3], left[4], right[0], right[2]};
+}
 
 std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo) {
   std::vector<CgroupMount> mounts;
@@ -154,41 +149,6 @@ std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view 
     return static_cast<std::uint64_t>(*number) * (kibibytes ? 1024 : 1);
   }
   return std::nullopt;
-}
-
-std::string root_type(std::string_view mountinfo) {
-  std::string type;  // of the last one, which hides those before it
-  for (const std::string_view line : split(mountinfo, '\n')) {
-    if (line.find(" / / ") == std::string_view::npos) continue;
-    const auto fields = mount_line(line);
-    if (fields && fields->point == "/") type = fields->type;
-  }
-  return type;
-}
-
-std::string container_of(std::string_view mountinfo, std::string_view cgroup) {
-  const auto says = [](std::string_view text, std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  };
-  // The kubelet mounts every pod's hosts file out of its own folder; a private cgroup namespace
-  // cannot hide that.
-  if (says(cgroup, "kubepods") || says(mountinfo, "/kubelet/pods/")) return "kubernetes";
-  if (says(cgroup, "/libpod-") || says(cgroup, "libpod_")) return "podman";
-  if (says(cgroup, "/docker/") || says(cgroup, "/docker-")) return "docker";
-  if (says(cgroup, "/lxc/") || says(cgroup, "/lxc.payload")) return "lxc";
-  bool docker = false;
-  bool podman = false;
-  for (const std::string_view line : split(mountinfo, '\n')) {
-    const auto fields = mount_line(line);
-    if (!fields) continue;
-    // Both bind their own files of name resolution over the image's.
-    if (fields->point != "/etc/hostname" && fields->point != "/etc/hosts") continue;
-    docker =
-        docker || says(fields->root, "/docker/containers/") || says(fields->root, "/containers/");
-    podman = podman || says(fields->root, "/overlay-containers/");
-  }
-  if (podman) return "podman";
-  return docker ? "docker" : "";
 }
 
 }  // namespace berth::system

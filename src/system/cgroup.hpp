@@ -45,10 +45,11 @@ struct CgroupMembership {
 /// A value of memory.stat or meminfo-like "key value" lines.
 [[nodiscard]] std::optional<std::uint64_t> stat_value(std::string_view text, std::string_view key);
 
-/// "docker", "podman", "kubernetes", "lxc" or "": what a process's mounts and groups tell of the
-/// container around it.
-[[nodiscard]] std::string container_of(std::string_view mountinfo, std::string_view cgroup);
-/// The type of the file system at "/": "overlay", "ext4"; "" unknown.
-[[nodiscard]] std::string root_type(std::string_view mountinfo);
+/// One mount of proc_pid_mountinfo(5), as views into its line.
+struct MountLine {
+  std::string_view root, point, type, super_options;
+};
+/// "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt: not of that form.
+[[nodiscard]] std::optional<MountLine> mount_line(std::string_view line);
 
 }  // namespace berth::system

@@ -69,26 +69,3 @@ TEST_CASE("values of stat files") {
   CHECK(!stat_value("MemTotal: 9223372036854775807 kB\n", "MemTotal"));
   CHECK(!stat_value("", "x"));
 }
-
-TEST_CASE("containers by their mounts and groups") {
-  CHECK(container_of("", "0::/\n").empty());
-  CHECK(container_of("", "0::/kubepods.slice/kubepods-pod12.slice/cri-containerd-3f.scope\n") ==
-        "kubernetes");
-  CHECK(container_of("", "4:memory:/docker/3f2a\n") == "docker");
-  CHECK(container_of("", "0::/user.slice/user-1000.slice/libpod-77.scope\n") == "podman");
-  CHECK(container_of("", "0::/lxc.payload.web/\n") == "lxc");
-  CHECK(
-      container_of("1 2 8:1 /var/lib/docker/containers/3f/hostname /etc/hostname rw - ext4 x rw\n",
-                   "0::/\n") == "docker");
-  CHECK(
-      container_of("1 2 8:1 /containers/storage/overlay-containers/3f/userdata/hosts /etc/hosts rw "
-                   "- ext4 x rw\n",
-                   "0::/\n") == "podman");
-}
-
-TEST_CASE("the type of the root file system") {
-  CHECK(root_type("27 1 254:0 / / rw - ext4 /dev/vda rw\n") == "ext4");
-  CHECK(root_type("1 0 0:1 / / rw - rootfs none rw\n2 1 0:50 / / rw - overlay overlay rw\n") ==
-        "overlay");
-  CHECK(root_type("").empty());
-}

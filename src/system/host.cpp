@@ -8,7 +8,7 @@
 
 #include "base/environment_variables.hpp"
 #include "model/cpu_list.hpp"
-#include "system/cgroup.hpp"
+#include "system/container.hpp"
 #include "system/cpu_model.hpp"
 
 namespace berth::system {
@@ -54,22 +54,16 @@ bool is_wsl(const Roots& roots, std::string_view version) {
 }
 
 std::string container(const Roots& roots, bool wsl) {
-  const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
-  const std::string cgroup = slurp(roots.proc + "/self/cgroup").value_or("");
-  std::string kind = container_of(mountinfo, cgroup);
-  if (!kind.empty()) return kind;
   const std::string_view proc = roots.proc;
   const std::string root(proc.substr(0, proc.size() - (proc.ends_with("/proc") ? 5 : 0)));
-  if (is_this_machine(roots) && env_nonempty("KUBERNETES_SERVICE_HOST")) return "kubernetes";
-  if (exists(root + "/run/.containerenv")) return "podman";
-  // An image that was unpacked onto a disk brings the file along and is no container, so the root
-  // has to be a layered one too.
-  const bool layered = root_type(mountinfo) == "overlay";
-  if (layered && exists(root + "/.dockerenv")) return "docker";
-  // systemd inside a container writes down what its manager said it is.
-  std::string manager = read_line(root + "/run/systemd/container").value_or("");
-  if (manager == "lxc" || manager == "docker" || manager == "podman") return manager;
-  return wsl ? "wsl" : "";
+  const ContainerView view{[&](const char* path) { return exists(root + path); },
+                           [&](const char* path) { return slurp(root + path, 1 << 22); },
+                           [&](const char* name) -> std::optional<std::string> {
+                             return is_this_machine(roots) ? env_nonempty(name) : std::nullopt;
+                           }};
+  Container found = container_by_files(view);
+  if (found.kind.empty()) found = container_by_variables(view);
+  return found.kind.empty() && wsl ? "wsl" : found.kind;
 }
 
 }  // namespace

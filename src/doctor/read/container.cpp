@@ -4,59 +4,18 @@
 #include <cerrno>
 
 #include "base/file.hpp"
-#include "system/cgroup.hpp"
+#include "system/container.hpp"
 
 namespace berth::doctor {
 namespace {
 
-struct Kind {
-  std::string name, marker;
-};
-
-/// "container=lxc" among the variables of the first process, "" where it may not be read.
-std::string variable_of_init(const Tree& tree) {
-  const auto text = tree.read("/proc/1/environ");
-  if (!text) return "";
-  for (const std::string_view row : split(*text, '\0'))
-    if (row.starts_with("container=")) return std::string(row.substr(10));
-  return "";
-}
-
-std::string known_kind(const std::string& name) {
-  for (const std::string_view known : {"docker", "podman", "lxc"})
-    if (name == known) return name;
-  return "container";
-}
-
-Kind kind_by_files(const Tree& tree, const ProcessFacts& process) {
-  if (tree.exists("/.singularity.d")) return {"apptainer", "/.singularity.d"};
-  for (const char* account : {"/var/run/secrets/kubernetes.io/serviceaccount",
-                              "/run/secrets/kubernetes.io/serviceaccount"})
-    if (tree.exists(account)) return {"kubernetes", account};
-  const std::string mounts = tree.read("/proc/self/mountinfo", 1 << 20).value_or("");
-  const std::string groups = tree.read("/proc/self/cgroup").value_or("");
-  const std::string seen = system::container_of(mounts, groups);
-  if (seen == "kubernetes") return {seen, "/proc/self/mountinfo"};
-  const bool docker = tree.exists("/.dockerenv");
-  if (docker && process.variable("KUBERNETES_SERVICE_HOST"))
-    return {"kubernetes", "KUBERNETES_SERVICE_HOST"};
-  if (docker) return {"docker", "/.dockerenv"};
-  if (tree.exists("/run/.containerenv")) return {"podman", "/run/.containerenv"};
-  if (!seen.empty()) return {seen, "/proc/self/cgroup, /proc/self/mountinfo"};
-  for (const char* socket : {"/dev/lxd/sock", "/dev/incus/sock"})
-    if (tree.exists(socket)) return {"lxc", socket};
-  if (const auto named = tree.line("/run/systemd/container"); named && !named->empty())
-    if (*named != "wsl") return {known_kind(*named), "/run/systemd/container"};
-  return {};
-}
-
-/// What only root may read, and what anybody may have set.
-Kind kind_by_variables(const Tree& tree, const ProcessFacts& process) {
-  if (const std::string named = variable_of_init(tree); !named.empty())
-    return {known_kind(named), "/proc/1/environ"};
-  if (const auto named = process.variable("container"); named && !named->empty())
-    return {known_kind(*named), "container=" + *named};
-  return {};
+system::ContainerView view_of(const Tree& tree, const ProcessFacts& process) {
+  const auto value = [](const Fact<std::string>& fact) {
+    return fact ? std::optional<std::string>(*fact) : std::nullopt;
+  };
+  return {[&tree](const char* path) { return tree.exists(path); },
+          [&tree, value](const char* path) { return value(tree.read(path, 1 << 20)); },
+          [&process, value](const char* name) { return value(process.variable(name)); }};
 }
 
 /// The first of these that is there.
@@ -160,16 +119,13 @@ ContainerEngines engines_of(const Tree& tree) {
 
 ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) {
   ContainerFacts facts;
-  facts.kind = tree.watched([&]() -> Fact<std::string> {
-    const Kind kind = kind_by_files(tree, process);
-    facts.marker = kind.marker;
-    return kind.name.empty() ? Fact<std::string>() : kind.name;
-  });
-  if (facts.kind.is_absent())
-    if (const Kind kind = kind_by_variables(tree, process); !kind.name.empty()) {
-      facts.marker = kind.marker;
-      facts.kind = kind.name;
-    }
+  const system::ContainerView view = view_of(tree, process);
+  const auto told = [&](system::Container found) -> Fact<std::string> {
+    facts.marker = std::move(found.marker);
+    return found.kind.empty() ? Fact<std::string>() : std::move(found.kind);
+  };
+  facts.kind = tree.watched([&] { return told(system::container_by_files(view)); });
+  if (facts.kind.is_absent()) facts.kind = told(system::container_by_variables(view));
   facts.user_namespace = user_namespace(tree);
   facts.devices_list = tree.read("/sys/fs/cgroup/devices/devices.list");
   facts.label = tree.line("/proc/self/attr/current");
