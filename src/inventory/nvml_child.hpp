@@ -21,6 +21,8 @@ struct NvmlTask {
   std::vector<std::string> only_addresses;
   /// Not empty: only these of them, one after another, because one of them crashes the driver.
   std::vector<std::uint32_t> one_by_one;
+  /// A device's look is over by then: what was told in time is sent, the rest has no answer.
+  std::chrono::milliseconds look_within{600};
   bool processes = true;
   bool pcie_throughput = false;
   /// Above zero: again and again, only what read_sample() reads, and only of these (uuids or PCI

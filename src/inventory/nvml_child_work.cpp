@@ -116,17 +116,20 @@ void refuse(const Job& job, nvmlReturn_t code, frames::Device& frame) {
 }
 
 void look_once(const Job& job) {
+  const Look::Clock::time_point until = Look::Clock::now() + job.task.look_within;
   frames::Device frame = new_frame(job);
   nvmlDevice_t handle = nullptr;
   const nvmlReturn_t code = handle_of(job, &handle);
   if (code != NVML_SUCCESS) return refuse(job, code, frame);
-  Look look{job.api, handle};
+  Look look{job.api, handle, until};
   set_vendor_index(job, look, frame.device);
   nvml::read_identity(look, frame.device);
   job.sink.send(frame);
-  if (!look.lost) nvml::read_readings(look, {job.task.pcie_throughput}, frame.device);
+  if (!look.lost) nvml::read_readings(look, frame.device);
   if (!look.lost) nvml::read_partitions(look, frame.device);
   if (!look.lost && job.task.processes) add_processes(look, frame);
+  if (!look.lost) nvml::read_more(look, {job.task.pcie_throughput}, frame.device);
+  frame.late = look.late;
   frame.complete = true;
   job.sink.send(frame);
 }

@@ -284,6 +284,7 @@ void Collector::add_row(frames::Device&& frame, NvmlReport& report) {
   device.vendor_name = "NVIDIA";
   if (!frame.complete) mark_silent(device);
   if (frame.no_process_list) device.note = note_on_processes(*frame.no_process_list);
+  if (frame.late) device.note = text("the driver answers too slowly to be asked for everything");
   const int place = static_cast<int>(report.devices.size());
   for (model::DeviceProcess& process : frame.processes) {
     process.device = place;

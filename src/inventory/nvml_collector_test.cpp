@@ -229,6 +229,15 @@ TEST_CASE("a process list that is refused leaves a note at the device") {
   CHECK_FALSE(report.devices.at(0).note.empty());
 }
 
+TEST_CASE("a driver too slow to be asked for everything leaves a note at the device") {
+  Case here;
+  frames::Device frame = answer(0, "0000:10:00.0");
+  frame.late = true;
+  const NvmlReport report = here.report({frames::Ready{0, 1, "", ""}, frame, frames::Done{}});
+  CHECK(report.devices.at(0).note.find("too slowly") != std::string::npos);
+  CHECK(report.devices.at(0).health == Health::kOk);
+}
+
 TEST_CASE("GPUs of virtual machines and other functions on the card are not asked about") {
   PciDevice sound = gpu("0000:10:00.1");
   sound.class_code = 0x040300;

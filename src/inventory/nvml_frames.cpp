@@ -121,6 +121,7 @@ struct BodyWriter {
     out.put(device.refused);
     out.put(device.unix_milliseconds);
     put(out, device.no_process_list);
+    out.put(device.late);
     put(out, device.device);
     out.put(static_cast<std::uint32_t>(device.processes.size()));
     for (const model::DeviceProcess& process : device.processes) put(out, process);
@@ -241,6 +242,7 @@ std::optional<Frame> device_frame(Input& in) {
   device.refused = in.in.get<std::uint32_t>();
   device.unix_milliseconds = in.in.get<std::int64_t>();
   get(in, device.no_process_list);
+  device.late = in.in.get<bool>();
   get(in, device.device);
   const std::uint32_t processes = in.count(kMostProcesses);
   for (std::uint32_t i = 0; i < processes && in.sound; ++i) {

@@ -43,6 +43,7 @@ struct Device {
   std::uint32_t refused = 0;  // NVML's code where there is no handle to it
   std::int64_t unix_milliseconds = 0;
   std::optional<model::Absence> no_process_list;
+  bool late = false;     // a slow driver: there was no time to ask for everything
   model::Device device;  // what NVML knows of it
   std::vector<model::DeviceProcess> processes;
 };

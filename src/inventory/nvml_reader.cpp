@@ -30,6 +30,8 @@ NvmlTask task_for(const Sources& sources, const Options& options,
   NvmlTask task;
   task.library = sources.nvml_library;
   task.only_addresses = awake_beside_asleep(gpus);
+  // What is told at the last moment still has to get here.
+  task.look_within = options.device_deadline * 6 / 7;
   task.processes = options.processes;
   task.pcie_throughput = options.pcie_throughput;
   return task;

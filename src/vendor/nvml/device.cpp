@@ -401,25 +401,32 @@ void read_identity(Look& look, Device& device) {
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }
 
-void read_readings(Look& look, const Wanted& wanted, Device& device) {
-  const Api& api = look.api;
+void read_readings(Look& look, Device& device) {
   model::DeviceReadings& readings = device.readings;
   read_device_memory(look, device);
   read_utilization(look, readings);
-  readings.encoder_utilization_percent = engine(look, api.DeviceGetEncoderUtilization);
-  readings.decoder_utilization_percent = engine(look, api.DeviceGetDecoderUtilization);
   readings.temperature_celsius = temperature_of(look);
   readings.power_milliwatts = power_of(look);
+  const bool throttle_answered = read_throttle(look, device);
+  read_ecc(look, readings);
+  read_remapped_rows(look, readings);
   readings.power_limit_milliwatts =
-      number<std::uint64_t>(look, api.DeviceGetEnforcedPowerLimit, kMilliwatts);
+      number<std::uint64_t>(look, look.api.DeviceGetEnforcedPowerLimit, kMilliwatts);
+  judge(throttle_answered, device);
+  if (look.late && device.health == Health::kNotChecked) device.health = Health::kNoAnswer;
+  if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
+}
+
+void read_more(Look& look, const Wanted& wanted, Device& device) {
+  const Api& api = look.api;
+  model::DeviceReadings& readings = device.readings;
+  readings.encoder_utilization_percent = engine(look, api.DeviceGetEncoderUtilization);
+  readings.decoder_utilization_percent = engine(look, api.DeviceGetDecoderUtilization);
   read_energy(look, readings);
   readings.fan_percent = number<double>(look, api.DeviceGetFanSpeed, kFanPercent);
   read_clocks(look, readings);
   read_pcie(look, wanted.pcie_throughput, readings);
   read_performance_state(look, readings);
-  read_ecc(look, readings);
-  read_remapped_rows(look, readings);
-  judge(read_throttle(look, device), device);
   if (look.lost) mark_unreadable(NVML_ERROR_GPU_IS_LOST, device);
 }
 

@@ -22,8 +22,10 @@ void read_identity(Look& look, model::Device& device);
 struct Wanted {
   bool pcie_throughput = false;  // two calls that block 20 ms each
 };
-/// All readings, throttle reasons and health: 24 calls. Call after read_identity.
-void read_readings(Look& look, const Wanted& wanted, model::Device& device);
+/// Memory, load, power, and what health is judged by: 9 calls. Call after read_identity.
+void read_readings(Look& look, model::Device& device);
+/// The other readings, which a slow driver's look may have no time for: 14 calls.
+void read_more(Look& look, const Wanted& wanted, model::Device& device);
 /// What `berth run` follows: memory, utilization, power, energy, temperature.
 void read_sample(Look& look, model::Device& device);
 /// MIG partitions with their memory, where MIG is on. Call after read_identity.

@@ -34,8 +34,9 @@ Device read(const Api& api, bool throughput = false) {
   Look look{api, handle()};
   Device device;
   berth::nvml::read_identity(look, device);
-  berth::nvml::read_readings(look, {throughput}, device);
+  berth::nvml::read_readings(look, device);
   berth::nvml::read_partitions(look, device);
+  berth::nvml::read_more(look, {throughput}, device);
   return device;
 }
 
@@ -182,7 +183,7 @@ TEST_CASE("trap 8: a MIG parent may refuse its memory while its partitions tell 
   Look look{api, parent};
   Device device;
   berth::nvml::read_identity(look, device);
-  berth::nvml::read_readings(look, {}, device);
+  berth::nvml::read_readings(look, device);
   berth::nvml::read_partitions(look, device);
   CHECK(device.mig_enabled == true);
   CHECK(device.readings.memory_used_bytes.why == Absence::kNoPermission);
@@ -341,6 +342,39 @@ TEST_CASE("trap 11: one call that times out or fails costs one reading") {
   CHECK(device.readings.fan_percent.why == Absence::kNoAnswer);
   CHECK(*device.readings.temperature_celsius == 64);
   CHECK(device.health == Health::kOk);
+}
+
+TEST_CASE("a slow driver tells what matters most, and the rest has no answer in time") {
+  static Look* slow = nullptr;
+  Api api = healthy();
+  api.DeviceGetTemperature = [](nvmlDevice_t, nvmlTemperatureSensors_t, std::uint32_t* celsius) {
+    slow->slowest = std::chrono::hours(1);  // as if this call had taken so long
+    *celsius = 64;
+    return NVML_SUCCESS;
+  };
+  api.DeviceGetFanSpeed = [](nvmlDevice_t, std::uint32_t*) { return NVML_ERROR_UNKNOWN; };
+  Look look{api, handle(), Look::Clock::now() + std::chrono::minutes(30)};
+  slow = &look;
+  Device device;
+  berth::nvml::read_identity(look, device);
+  berth::nvml::read_readings(look, device);
+  berth::nvml::read_more(look, {}, device);
+  CHECK(look.late);
+  CHECK(device.name == "NVIDIA H100 80GB HBM3");
+  CHECK(*device.readings.memory_used_bytes == 10ULL << 30U);
+  CHECK(*device.readings.temperature_celsius == 64);
+  CHECK(device.readings.fan_percent.why == Absence::kNoAnswer);
+  CHECK(device.health == Health::kOk);  // somebody was asked, and found nothing
+}
+
+TEST_CASE("where a driver is too slow to say how a device is, that is no answer") {
+  const Api api = healthy();
+  Look look{api, handle(), Look::Clock::now()};
+  Device device;
+  berth::nvml::read_identity(look, device);
+  berth::nvml::read_readings(look, device);
+  CHECK(device.health == Health::kNoAnswer);
+  CHECK(device.readings.memory_used_bytes.why == Absence::kNoAnswer);
 }
 
 TEST_CASE("a refused handle says why in health and its reasons") {

@@ -2,6 +2,8 @@
 // mean "not available", and the number itself can be nonsense. None of these may ever become a 0.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -42,11 +44,18 @@ template <typename To, typename Raw>
 }
 
 /// One device while it is being looked at. Once it is lost no further call is made: each could take
-/// long, and none can succeed.
+/// long, and none can succeed. Nor is one made that would, at the pace of the slowest before it,
+/// not be over by `until`: what a slow driver told so far is worth more than a look that comes too
+/// late.
 struct Look {
+  using Clock = std::chrono::steady_clock;
+
   const Api& api;
   nvmlDevice_t device = nullptr;
+  Clock::time_point until = Clock::time_point::max();
   bool lost = false;
+  bool late = false;
+  Clock::duration slowest{};
 
   /// Calls a function of the table; one that is missing answers FUNCTION_NOT_FOUND.
   template <typename... Parameters>
@@ -54,7 +63,11 @@ struct Look {
                           std::type_identity_t<Parameters>... arguments) {
     if (lost) return NVML_ERROR_GPU_IS_LOST;
     if (function == nullptr) return NVML_ERROR_FUNCTION_NOT_FOUND;
+    const Clock::time_point start = Clock::now();
+    late = late || start > until - slowest;
+    if (late) return NVML_ERROR_TIMEOUT;
     const nvmlReturn_t code = function(arguments...);
+    slowest = std::max(slowest, Clock::now() - start);
     lost = code == NVML_ERROR_GPU_IS_LOST;
     return code;
   }
