@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Installed into an empty folder, `berth` runs from there, and man page and completions lie where they are looked for."""
+"""Installed into an empty folder, or unpacked from the .deb, `berth` runs from there, and man page and completions
+lie where they are looked for."""
 import gzip
 import pathlib
 import subprocess
@@ -7,8 +8,24 @@ import sys
 import tempfile
 
 
+def check_package(build_folder: str) -> None:
+    """What ./dev package makes of the release build; here of the build under test."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["cpack", "-G", "DEB", "-B", folder], cwd=build_folder, check=True, stdout=subprocess.DEVNULL)
+        (package,) = pathlib.Path(folder).glob("berth_*.deb")
+        needs = subprocess.run(["dpkg-deb", "-f", package, "Depends"], check=True, capture_output=True, text=True).stdout
+        assert [name.split()[0] for name in needs.split(",")] == ["libc6"], needs
+        root = pathlib.Path(folder) / "root"
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+        subprocess.run([root / "usr/bin/berth", "--version"], check=True, stdout=subprocess.DEVNULL)
+        for name in ("man/man1/berth.1.gz", "bash-completion/completions/berth", "zsh/vendor-completions/_berth",
+                     "doc/berth/pci_names.LICENSE"):
+            assert (root / "usr/share" / name).stat().st_size > 0, name
+
+
 def main() -> int:
     build_folder = sys.argv[1]
+    check_package(build_folder)
     with tempfile.TemporaryDirectory() as folder:
         prefix = pathlib.Path(folder) / "opt"
         subprocess.run(["cmake", "--install", build_folder, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)

@@ -35,7 +35,12 @@ TEST_CASE("numbers are whole lines or nothing") {
 
 TEST_CASE("the language follows the locale's first two letters") {
   CHECK(language_from("zh_CN.UTF-8") == Language::kChinese);
+  CHECK(language_from("zh_CN.utf8") == Language::kChinese);
+  CHECK(language_from("zh") == Language::kChinese);
   CHECK(language_from("C") == Language::kEnglish);
+  // All text is UTF-8, which such a terminal would show as rubbish.
+  CHECK(language_from("zh_CN.GB18030") == Language::kEnglish);
+  CHECK(language_from("zh_TW.Big5") == Language::kEnglish);
   set_language(Language::kChinese);
   CHECK(text("error: {}", 1) == "错误：1");
   CHECK(tr("a sentence nobody translated") == "a sentence nobody translated");

@@ -20,7 +20,11 @@ Language language() {
 }
 
 Language language_from(std::string_view locale) {
-  return locale.substr(0, 2) == "zh" ? Language::kChinese : Language::kEnglish;
+  const std::string_view charset =
+      locale.substr(std::min(locale.find('.'), locale.size())).substr(0, 5);
+  const bool unicode = charset.empty() || charset == ".UTF-" || charset == ".utf8" ||
+                       charset == ".utf-" || charset == ".UTF8";
+  return locale.starts_with("zh") && unicode ? Language::kChinese : Language::kEnglish;
 }
 
 std::string_view tr(std::string_view msgid) {

@@ -19,8 +19,9 @@ constexpr auto kCommon = std::to_array<Option>({
     {"-h,--help", nullptr, "show this page"},
 });
 
-constexpr Option kDevice{"-d,--device", "LIST",
-                         "only these devices: index, uuid or PCI address, comma separated", true};
+constexpr Option kDevice{
+    "-d,--device", "LIST",
+    "only these devices: index (0, MIG 0:1), uuid or PCI address, comma separated", true};
 constexpr Option kUser{"-u,--user", "NAME", "only what this user (name or uid) uses"};
 constexpr Option kMine{"-m,--mine", nullptr, "only what you use"};
 constexpr Option kWide{"-w,--wide", nullptr, "all columns, however wide the terminal is"};

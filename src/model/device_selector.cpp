@@ -1,5 +1,7 @@
 #include "model/device_selector.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -55,6 +57,25 @@ std::optional<DeviceSelector> parse_pci(std::string_view text) {
   return selector;
 }
 
+/// "0", or "0:1" for a partition; "81:00" is a PCI address that lacks its end.
+std::optional<DeviceSelector> parse_index(std::string_view text) {
+  const auto parts = split(text, ':');
+  const auto index = all_digits(parts[0], 10, 6);
+  if (!index || parts.size() > 2) return std::nullopt;
+  DeviceSelector selector;
+  selector.index = static_cast<int>(*index);
+  if (parts.size() == 1) return selector;
+  selector.part = all_digits(parts[1], 10, 2);
+  if (!selector.part || (parts[1].size() > 1 && parts[1].front() == '0')) return std::nullopt;
+  return selector;
+}
+
+const Partition* find_partition(const Device& device, std::string_view uuid) {
+  for (const Partition& part : device.partitions)
+    if (!uuid.empty() && part.uuid == uuid) return &part;
+  return nullptr;
+}
+
 bool uuid_like(std::string_view lowered) {
   return std::all_of(lowered.begin(), lowered.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '/' || c == '_';
@@ -88,7 +109,11 @@ std::vector<Selected> all_matches(const std::vector<Device>& devices,
                                   const DeviceSelector& selector) {
   std::vector<Selected> found;
   for (const Device& device : devices) {
-    if (matches(device, selector)) found.push_back({device.index, ""});
+    const bool whole = !selector.part;
+    if (whole && matches(device, selector)) found.push_back({device.index, ""});
+    for (const Partition& part : device.partitions)
+      if (selector.part == part.index && matches(device, selector))
+        found.push_back({device.index, part.uuid});
     if (selector.kind != DeviceSelector::Kind::kUuid) continue;
     for (const Partition& part : device.partitions)
       if (starts_with(lower(part.uuid), selector.uuid)) found.push_back({device.index, part.uuid});
@@ -116,18 +141,14 @@ std::string candidates(const std::vector<Device>& devices, const std::vector<Sel
 Result<DeviceSelector> parse_device_selector(std::string_view given) {
   const std::string_view word = trim(given);
   if (word.size() <= kLongestSelector) {
-    if (const auto index = all_digits(word, 10, 6)) {
-      DeviceSelector selector;
-      selector.index = static_cast<int>(*index);
-      return selector;
-    }
+    if (const auto index = parse_index(word)) return *index;
     if (const auto pci = parse_pci(word)) return *pci;
     if (auto uuid = parse_uuid(word)) return std::move(*uuid);
   }
   return Error{ErrorCode::kInvalidArgument, "E0415",
                text("'{}' does not name a device", printable(word.substr(0, kLongestSelector))),
-               text("give an index (0), the beginning of a uuid (GPU-1a2b), or a PCI address "
-                    "(81:00.0); they are shown by: berth ls --details")};
+               text("give an index (0), a MIG partition (0:1), the beginning of a uuid (GPU-1a2b), "
+                    "or a PCI address (81:00.0); they are shown by: berth ls --details")};
 }
 
 Result<Selected> select_device(const std::vector<Device>& devices, std::string_view given) {
@@ -163,6 +184,20 @@ Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
   }
   if (chosen.empty()) return parse_device_selector("").error();
   return chosen;
+}
+
+std::string unit_name(const Device& device, std::string_view partition_uuid) {
+  std::string out = std::to_string(device.index);
+  if (const Partition* part = find_partition(device, partition_uuid))
+    out += ":" + std::to_string(part->index);
+  return out;
+}
+
+std::string unit_words(const Device& device, std::string_view partition_uuid) {
+  std::string what = printable(device.name);
+  if (const Partition* part = find_partition(device, partition_uuid))
+    what = text("{} of {}", printable(part->name.empty() ? part->uuid : part->name), what);
+  return fmt::format("{} {} ({})", word_for(device.kind), unit_name(device, partition_uuid), what);
 }
 
 std::string list_choices(const std::vector<Device>& devices) {

@@ -1,4 +1,5 @@
-// How people name a device: its index, the beginning of its uuid, or its PCI address. One reading
+// How people name a device: its index, the beginning of its uuid, or its PCI address; a MIG
+// partition by its uuid, or as DEVICE:PARTITION, as `berth ls` counts them. One reading
 // of these words for filters, for placement and for the simulator's faults. Pure.
 #pragma once
 
@@ -17,6 +18,7 @@ struct DeviceSelector {
   enum class Kind { kIndex, kUuid, kPci };
   Kind kind = Kind::kIndex;
   int index = 0;                        // kIndex: Device::index
+  std::optional<std::uint32_t> part;    // kIndex: Partition::index ("0:1"); nullopt: the device
   std::string uuid;                     // kUuid: prefix, lower case; of a device or of a partition
   std::optional<std::uint32_t> domain;  // kPci; nullopt: not said ("81:00.0"), so any
   std::uint32_t bus = 0, slot = 0, function = 0;
@@ -41,6 +43,10 @@ struct Selected {
 /// above, also for an empty list.
 [[nodiscard]] Result<std::vector<Selected>> select_devices(const std::vector<Device>& devices,
                                                            const std::vector<std::string>& lists);
+/// What people call a device or one of its partitions: "2", "2:1".
+[[nodiscard]] std::string unit_name(const Device& device, std::string_view partition_uuid);
+/// The same with its kind and model: "GPU 2 (NVIDIA A100)", "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)".
+[[nodiscard]] std::string unit_words(const Device& device, std::string_view partition_uuid);
 /// "0, 1, 2 (GPU), 3 (CPU)": what there is to choose from, for hints.
 [[nodiscard]] std::string list_choices(const std::vector<Device>& devices);
 

@@ -64,6 +64,24 @@ TEST_CASE("what is no selector is a usage error") {
   }
 }
 
+TEST_CASE("a partition is named as `ls` counts it, and named so again") {
+  std::vector<Device> devices = machine();
+  Partition part;
+  part.index = 3;
+  part.uuid = "MIG-0b0b";
+  part.name = "MIG 1g.10gb";
+  devices[0].partitions = {part};
+  const std::string number = std::to_string(devices[0].index);
+  const auto found = select_device(devices, number + ":3");
+  REQUIRE(found);
+  CHECK(found->partition_uuid == "MIG-0b0b");
+  CHECK(unit_name(devices[0], found->partition_uuid) == number + ":3");
+  CHECK(unit_words(devices[0], "MIG-0b0b").find(":3 (MIG 1g.10gb of ") != std::string::npos);
+  CHECK(unit_name(devices[0], "") == number);
+  CHECK(select_device(devices, number + ":0").error().id == "E0413");
+  CHECK(select_device(devices, number + ":03").error().id == "E0415");
+}
+
 TEST_CASE("what fits several devices is refused with the candidates") {
   for (const char* word : {"GPU-aaaa", "81:00.0"}) {
     CAPTURE(word);

@@ -68,7 +68,9 @@ struct Outcome {
 /// How one device was used by the job, from the samples.
 struct DeviceUse {
   int device = -1;
-  std::string name, uuid;
+  std::string name, uuid;                    // of the partition, where that was given
+  std::string words;                         // for people: "GPU 2:1 (MIG 1g.10gb of NVIDIA A100)"
+  std::optional<std::uint32_t> partition;    // its index on the device; nullopt: the whole device
   Reading<std::uint64_t> memory_peak_bytes;  // of the job's own processes
   Reading<double> utilization_mean_percent,
       utilization_peak_percent;               // of the device while the job ran

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/device_selector.hpp"
 #include "output/header.hpp"
 #include "output/screens.hpp"
 #include "output/word_table.hpp"
@@ -153,7 +154,7 @@ void add_readings(Sheet& sheet, const Device& device) {
 
 void add_partitions(Sheet& sheet, const Device& device) {
   for (const model::Partition& part : device.partitions)
-    sheet.line(text("partition {}", part.index),
+    sheet.line(text("partition {}", model::unit_name(device, part.uuid)),
                fmt::format("{}, {}, {}", printable(part.name),
                            show_used(part.memory_used_bytes, part.memory_total_bytes),
                            printable(part.uuid)));

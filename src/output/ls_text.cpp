@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/device_selector.hpp"
 #include "model/device_use.hpp"
 #include "output/header.hpp"
 #include "output/screens.hpp"
@@ -98,7 +99,8 @@ void add_partitions(Table& table, const Device& device, const model::Snapshot& s
       const std::string user = process.user.empty() ? "?" : printable(process.user);
       if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
     }
-    const std::string name = fmt::format(" └ {} {}", part.index, printable(part.name));
+    const std::string name =
+        fmt::format(" └ {} {}", model::unit_name(device, part.uuid), printable(part.name));
     table.add({"", name, wide ? printable(part.uuid) : "", "",
                show_used(part.memory_used_bytes, part.memory_total_bytes),
                part.utilization_percent ? show_percent(part.utilization_percent) : "", "", "", "",

@@ -113,7 +113,8 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                 fmt::format("berth run --memory {}GiB -- python train.py",
                             std::min<std::uint64_t>(8, room.roomiest / kGiB)),
                 std::string(tr("share the GPU with most free memory")));
-  if (driver_fails(snapshot))
+  const bool ill = std::any_of(snapshot.devices.begin(), snapshot.devices.end(), unwell);
+  if (driver_fails(snapshot) || ill)
     steps.offer("doctor", "berth doctor", std::string(tr("why, and what mends it")));
   for (const Device& device : snapshot.devices) {
     if (!unwell(device)) continue;

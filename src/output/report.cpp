@@ -7,6 +7,7 @@
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "model/device_selector.hpp"
 #include "output/words.hpp"
 
 namespace berth::output {
@@ -61,7 +62,7 @@ std::string labelled(std::string_view label, const std::string& what, const Term
 }
 
 std::string device_words(const model::DeviceUse& use) {
-  std::string out = fmt::format("GPU {} ({})", use.device, printable(use.name));
+  std::string out = use.words;
   if (use.memory_peak_bytes) out += "   " + text("peak {}", show_bytes(*use.memory_peak_bytes));
   if (use.utilization_mean_percent)
     out += "   " + text("mean {}", percent(*use.utilization_mean_percent));
@@ -201,11 +202,11 @@ std::string plan_text(const std::vector<std::string>& command,
     shown += (shown.empty() ? "" : " ") + shell_word(printable(word));
   add(tr("would run"), shown);
   std::string devices;
-  for (const int index : placement.devices) {
-    const model::Device* device = find_device(snapshot, index);
+  for (std::size_t i = 0; i < placement.devices.size(); ++i) {
+    const model::Device* device = find_device(snapshot, placement.devices[i]);
     if (device == nullptr) continue;
-    devices += (devices.empty() ? "" : ", ") +
-               fmt::format("{} {} ({})", word_for(device->kind), index, printable(device->name));
+    const std::string part = i < placement.partitions.size() ? placement.partitions[i] : "";
+    devices += (devices.empty() ? "" : ", ") + model::unit_words(*device, part);
   }
   add(tr("on"), devices.empty() ? text_n("the CPU, {} thread", "the CPU, {} threads",
                                          placement.threads, placement.threads)

@@ -37,8 +37,10 @@ double seconds(std::chrono::milliseconds duration) {
 }
 
 Json device_json(const model::DeviceUse& use) {
-  Json out{
-      {"index", use.device}, {"name", text_or_null(use.name)}, {"uuid", text_or_null(use.uuid)}};
+  Json out{{"index", use.device},
+           {"name", text_or_null(use.name)},
+           {"uuid", text_or_null(use.uuid)},
+           {"partition", value_or_null(use.partition)}};
   Json absent = Json::object();
   const auto add = [&](const char* key, const auto& reading) {
     out[key] = value_or_null(reading.value);

@@ -304,13 +304,8 @@ std::vector<Candidate> candidates_of(const model::Snapshot& snapshot, const mode
 }
 
 std::string label(const Candidate& candidate) {
-  const Device& device = *candidate.device;
-  std::string out =
-      (device.kind == DeviceKind::kTpu ? "TPU " : "GPU ") + std::to_string(device.index);
-  if (candidate.partition != nullptr)
-    out += ", " + printable(candidate.partition->name.empty() ? candidate.partition->uuid
-                                                              : candidate.partition->name);
-  return out;
+  return fmt::format("{} {}", candidate.device->kind == DeviceKind::kTpu ? "TPU" : "GPU",
+                     model::unit_name(*candidate.device, candidate.unit().partition_uuid));
 }
 
 std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,

@@ -1,6 +1,9 @@
 #include "policy/placement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -111,15 +114,27 @@ std::string holders(const Candidates& candidates, const Search& search) {
 
 // Refusals.
 
+std::string counted(int count, const std::string& name) {
+  return count == 1 ? name : fmt::format("{} × {}", count, name);
+}
+
 Error none_here(const Search& search) {
   const model::Driver& driver = search.snapshot.driver;
   const bool broken = driver.state == "error" || driver.state == "no answer";
   // A driver that fails hides what there is.
   std::string message =
       broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
-  for (const model::Device& device : search.snapshot.devices)
-    if (!device.managed)
-      message += "\n  " + text("seen, but not managed by Berth: {}", printable(device.name));
+  std::map<std::string, int> not_managed, out_of_reach;
+  for (const model::Device& device : search.snapshot.devices) {
+    if (device.managed) continue;
+    const bool drivers =
+        broken && device.vendor == model::Vendor::kNvidia && device.kernel_driver != "vfio-pci";
+    ++(drivers ? out_of_reach : not_managed)[printable(device.name)];
+  }
+  for (const auto& [name, count] : out_of_reach)
+    message += "\n  " + text("the driver does not reach it: {}", counted(count, name));
+  for (const auto& [name, count] : not_managed)
+    message += "\n  " + text("seen, but not managed by Berth: {}", counted(count, name));
   if (broken && !driver.message.empty()) message += "\n  " + driver.message;
   const std::string cpu = call_with(search.request, "--cpu");
   return {ErrorCode::kNoDevice, "E0411", std::move(message),
@@ -413,7 +428,7 @@ Result<Candidates> decide(const Search& search, std::vector<std::string>& reason
 }
 
 std::string why(const Candidate& c, const Search& search) {
-  const std::string what = label(c) + " (" + printable(c.device->name) + ")";
+  const std::string what = model::unit_words(*c.device, c.unit().partition_uuid);
   const std::string users = users_of(c, search.snapshot);
   if (c.obstacle == Obstacle::kNoAnswer) return text("{}: it did not answer, but was named", what);
   if (c.obstacle == Obstacle::kUnreadable) return fmt::format("{}: {}", what, sentence(c.obstacle));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/device_selector.hpp"
+
 namespace berth::run {
 namespace {
 
@@ -15,7 +17,11 @@ DeviceSeries::DeviceSeries(const model::Device& device, std::string partition)
       name_(device.name),
       uuid_(device.uuid),
       pci_address_(device.pci_address),
-      partition_(std::move(partition)) {}
+      partition_(std::move(partition)) {
+  words_ = model::unit_words(device, partition_);
+  for (const model::Partition& part : device.partitions)
+    if (part.uuid == partition_) partition_index_ = part.index;
+}
 
 bool DeviceSeries::is_of(const model::Device& device) const {
   if (!uuid_.empty() && !device.uuid.empty()) return uuid_ == device.uuid;
@@ -105,6 +111,8 @@ model::DeviceUse DeviceSeries::use(model::Absence without_sample) const {
   model::DeviceUse use;
   use.device = index_;
   use.name = name_;
+  use.words = words_;
+  use.partition = partition_index_;
   use.uuid = partition_.empty() ? uuid_ : partition_;
   use.memory_peak_bytes = memory_peak_bytes_;
   if (samples_ == 0) use.memory_peak_bytes = sampled_ ? model::Absence::kTooShort : without_sample;

@@ -46,7 +46,8 @@ class DeviceSeries {
   [[nodiscard]] model::Reading<std::uint64_t> energy() const;
 
   int index_;
-  std::string name_, uuid_, pci_address_, partition_;
+  std::string name_, words_, uuid_, pci_address_, partition_;
+  std::optional<std::uint32_t> partition_index_;
   std::optional<std::int64_t> start_;
   bool sampled_ = false, listed_ = false;
   int samples_ = 0, loads_ = 0, energies_ = 0;

@@ -109,8 +109,13 @@ class Front {
 
  private:
   static Error cannot_start(int problem) {
+    const std::string hint = problem == EAGAIN   ? text("ulimit -u    (how many processes may be)")
+                             : problem == ENOMEM ? text("free -h    (memory is short)")
+                             : problem == EMFILE || problem == ENFILE
+                                 ? text("ulimit -n    (how many files may be open)")
+                                 : std::string();
     return {ErrorCode::kUnavailable, "E0512",
-            text("cannot start the job: {}", ::strerrordesc_np(problem)), ""};
+            text("cannot start the job: {}", ::strerrordesc_np(problem)), hint};
   }
 
   Result<Ending> result() const {
