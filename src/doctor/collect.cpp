@@ -50,8 +50,10 @@ Sources this_machine(Depth depth) {
     for (const char* path :
          {"/proc/modules", "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc",
           "/sys/module/nvidia/version", "/lib/modules", "/etc/modprobe.d", "/dev",
-          "/usr/lib/x86_64-linux-gnu", "/lib/firmware/nvidia", "/usr/bin/nvidia-modprobe",
-          "/usr/bin/nv-fabricmanager", "/run/reboot-required.pkgs", "/proc/cmdline"})
+          "/usr/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1",
+          "/usr/lib/x86_64-linux-gnu/libze_loader.so.1", "/lib/firmware/nvidia",
+          "/usr/bin/nvidia-modprobe", "/usr/bin/nv-fabricmanager", "/run/reboot-required.pkgs",
+          "/proc/cmdline"})
       sources.tree.add_special(path, {std::nullopt, ENODATA});
     // It is no container, whatever this one is.
     for (const char* path : {"/.dockerenv", "/run/.containerenv", "/.singularity.d"})

@@ -29,6 +29,7 @@ model::DeviceUse device() {
   model::DeviceUse use;
   use.device = 3;
   use.name = "NVIDIA H100";
+  use.words = "GPU 3 (NVIDIA H100)";
   use.uuid = "GPU-1";
   use.memory_peak_bytes = 18ULL << 30;
   use.utilization_mean_percent = 41.0;
