@@ -18,14 +18,23 @@
 namespace berth::sim {
 namespace {
 
-bool carries(const std::string& folder, const std::string& pid) {
+enum class Belongs { kNo, kYes, kNotKnownYet };
+
+/// In the middle of an exec a process has a program already, and no environment yet. (Kernel
+/// threads and zombies have neither.)
+Belongs belongs(const std::string& folder, const std::string& pid) {
   auto environment = slurp("/proc/" + pid + "/environ", 8U << 20U);
-  if (!environment) return false;
+  if (!environment) return Belongs::kNo;
+  if (environment->empty()) {
+    char program = 0;
+    const bool has = readlink(("/proc/" + pid + "/exe").c_str(), &program, 1) > 0;
+    return has ? Belongs::kNotKnownYet : Belongs::kNo;
+  }
   environment->insert(0, 1, '\0');
   std::string wanted(1, '\0');
   wanted += "BERTH_SIM_DIR=" + folder;
   wanted.push_back('\0');
-  return environment->find(wanted) != std::string::npos;
+  return environment->find(wanted) != std::string::npos ? Belongs::kYes : Belongs::kNo;
 }
 
 struct Found {
@@ -33,14 +42,20 @@ struct Found {
   Descriptor handle;
 };
 
-std::vector<Found> processes_of(const std::string& folder) {
+/// `doubt`: of some it could not be told.
+std::vector<Found> processes_of(const std::string& folder, bool& doubt) {
   std::vector<Found> found;
+  doubt = false;
   for (const std::string& name : list_folder("/proc")) {
     const auto pid = to_number(name);
-    if (!pid || *pid == getpid() || !carries(folder, name)) continue;
+    if (!pid || *pid == getpid()) continue;
+    const Belongs first = belongs(folder, name);
+    doubt = doubt || first == Belongs::kNotKnownYet;
+    if (first != Belongs::kYes) continue;
     Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(*pid), 0)));
-    if (handle && carries(folder, name))
-      found.push_back({static_cast<pid_t>(*pid), std::move(handle)});
+    const Belongs still = handle ? belongs(folder, name) : Belongs::kNo;
+    doubt = doubt || still == Belongs::kNotKnownYet;
+    if (still == Belongs::kYes) found.push_back({static_cast<pid_t>(*pid), std::move(handle)});
   }
   return found;
 }
@@ -79,10 +94,16 @@ void wait_for(const std::vector<Found>& processes, int milliseconds) {
 }  // namespace
 
 void end_processes_of(const std::string& folder, bool politely) {
+  // Somebody else's process may have no environment at all: that is no reason to wait long.
+  int patience = 10;
+  bool asked = false;
   for (int round = 0; round < 50; ++round) {  // they may start others meanwhile
-    const std::vector<Found> processes = processes_of(folder);
-    if (processes.empty()) return;
-    const bool ask = politely && round == 0;
+    bool doubt = false;
+    const std::vector<Found> processes = processes_of(folder, doubt);
+    if (processes.empty() && (!doubt || patience-- == 0)) return;
+    if (processes.empty()) poll(nullptr, 0, 3);
+    const bool ask = politely && !processes.empty() && !asked;
+    asked = asked || ask;
     signal_all(processes, ask ? SIGTERM : SIGKILL);
     if (ask) signal_all(processes, SIGCONT);
     wait_for(processes, 1000);
