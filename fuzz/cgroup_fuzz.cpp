@@ -2,10 +2,13 @@
 // image decides much of what they say. The input is cut at zero bytes: mountinfo, cgroup, the rest.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.hpp"
 #include "system/cgroup.hpp"
+#include "system/container.hpp"
 #include "system/cpu_model.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -28,8 +31,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto limit = berth::system::parse_memory_limit(rest, 1ULL << 40);
   BERTH_CHECK(!limit || *limit < 1ULL << 40);
   static_cast<void>(berth::system::stat_value(rest, "MemTotal"));
-  static_cast<void>(berth::system::container_of(mountinfo, cgroup));
-  static_cast<void>(berth::system::root_type(mountinfo));
+  // Every file says something hostile.
+  const berth::system::ContainerView view{[](const char*) { return false; },
+                                          [&](const char* path) -> std::optional<std::string> {
+                                            const std::string_view name(path);
+                                            return std::string(name.ends_with("mountinfo")
+                                                                   ? mountinfo
+                                                               : name.ends_with("cgroup") ? cgroup
+                                                                                          : rest);
+                                          },
+                                          [](const char*) { return std::nullopt; }};
+  static_cast<void>(berth::system::container_by_files(view));
+  static_cast<void>(berth::system::container_by_variables(view));
   static_cast<void>(berth::system::parse_cpu_model(rest));
   return 0;
 }
