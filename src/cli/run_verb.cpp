@@ -1,4 +1,5 @@
-// `berth run`: request → look at the machine → placement → environment → job → report.
+// `berth run` and `berth lease`: request → look at the machine → lease → placement → environment →
+// job → report.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/lease.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
 #include "inventory/observe.hpp"
@@ -35,6 +37,7 @@ using Variables = std::map<std::string, std::string>;
 /// What is decided before anything starts.
 struct Plan {
   model::Snapshot snapshot;
+  std::optional<Lease> lease;  // none: on the CPU, or nobody keeps leases here
   model::Placement placement;
   model::Environment environment;
 };
@@ -76,7 +79,8 @@ model::Snapshot look(const Context& context, bool details) {
   return inventory::observe(inventory::Sources::from_environment(), options);
 }
 
-/// Without a broker nobody tells when a device becomes free, so it looks again now and then.
+/// Where there is no broker nobody tells when a device becomes free, so it looks again now and
+/// then.
 Result<model::Placement> wait_for_place(const Context& context, const model::Request& request,
                                         model::Snapshot& snapshot) {
   auto placement = policy::place(request, snapshot);
@@ -94,11 +98,44 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Req
   return placement;
 }
 
+/// What is on a device, or has cores to itself, is leased. What is on the CPU is told to a broker
+/// that is there anyway, and starts none.
+Result<std::optional<Lease>> lease_for(const Context& context, const model::Request& request,
+                                       const model::Snapshot& snapshot) {
+  auto around = Lease::around_us(request);
+  if (!around || *around) return around;
+  const auto place = policy::place(request, snapshot);
+  if (!place && place.error().id != "E0412") return place.error();
+  const bool needed = !place || !place->devices.empty() || request.cpus;
+  Lease::Wishes wishes{request, context.arguments.value("--name").value_or(""),
+                       !never_waits(context),
+                       [&](const std::string& held) { note(context, text("waiting: {}", held)); }};
+  auto lease =
+      Lease::take(wishes, snapshot, needed ? client::IfNone::kStart : client::IfNone::kFail);
+  if (lease) return std::optional(*std::move(lease));
+  const Error& error = lease.error();
+  const bool no_broker = error.code == ErrorCode::kUnavailable || error.id == "E0921";
+  if (!no_broker) return error;
+  if (needed && error.id != "E0920")  // that: a recorded machine
+    note(context, text("no lease: {} ({}); another job may choose the same device", error.message,
+                       error.id));
+  return std::optional<Lease>();
+}
+
 Result<Plan> make_plan(const Context& context, const model::Request& request,
                        const Variables& variables) {
   Plan plan;
   plan.snapshot = look(context, false);
-  auto placement = wait_for_place(context, request, plan.snapshot);
+  const bool dry = context.arguments.has("--dry-run");
+  if (!dry) {
+    auto lease = lease_for(context, request, plan.snapshot);
+    if (!lease) return std::move(lease).error();
+    plan.lease = *std::move(lease);
+    if (plan.lease && plan.lease->waited()) plan.snapshot = look(context, false);
+  }
+  auto placement = plan.lease ? plan.lease->placement(request, plan.snapshot)
+                   : dry      ? policy::place(request, plan.snapshot, ledger_now())
+                              : wait_for_place(context, request, plan.snapshot);
   if (!placement) return std::move(placement).error();
   plan.placement = std::move(*placement);
   plan.environment = policy::environment_for(plan.placement, plan.snapshot, variables,
@@ -113,6 +150,8 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
     if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
     if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
   }
+  // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
+  if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   for (const auto& [name, value] : variables)
     launch.environment.push_back(fmt::format("{}={}", name, value));
   if (!plan.environment.cpus.empty())
@@ -165,6 +204,7 @@ model::Report report_of(const Context& context, const Plan& plan, const model::R
   report.cpus = plan.environment.cpus;
   report.settings = plan.environment.settings;
   report.on_cpu_by_request = request.gpus == 0;
+  if (plan.lease) report.job = plan.lease->job();
   report.started_unix_milliseconds =
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
@@ -221,21 +261,47 @@ void say(const Context& context, const ReportFile& file, const Form& form) {
   for (const std::string& sentence : report.notes) note(context, sentence);
 }
 
+model::Outcome outcome_of(const Error& error) {
+  model::Outcome outcome;
+  outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
+                 : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
+                                       : model::OutcomeClass::kLost;
+  outcome.exit_code = exit_code_for_run(error, false);
+  return outcome;
+}
+
 /// A command that could not be executed is told by its error; the report file gets it, too.
 void report_no_start(const Context& context, const ReportFile& file, const Form& form,
                      const Error& error) {
   if (!file.file) return;
   write_report(context, file, json_of(context, [&] {
                  model::Report report = form();
-                 report.outcome.kind = error.id == "E0510"   ? model::OutcomeClass::kNotFound
-                                       : error.id == "E0511" ? model::OutcomeClass::kNotExecutable
-                                                             : model::OutcomeClass::kLost;
-                 report.outcome.exit_code = exit_code_for_run(error, false);
+                 report.outcome = outcome_of(error);
                  return report;
                }));
 }
 
-Result<int> run_plan(const Context& context, const model::Request& request, const Plan& plan,
+/// The sampler, which also hands the lease on to the keeper: it may outlive us by a moment.
+class LeasedJob : public run::Watcher {
+ public:
+  LeasedJob(run::Watcher& watcher, std::optional<Lease>& lease)
+      : watcher_(watcher), lease_(lease) {}
+  void started(pid_t keeper, pid_t workload) override {
+    watcher_.started(keeper, workload);
+    if (lease_) lease_->share_with(keeper);
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
+    return watcher_.due();
+  }
+  void look() override { watcher_.look(); }
+  [[nodiscard]] int descriptor() const override { return watcher_.descriptor(); }
+
+ private:
+  run::Watcher& watcher_;
+  std::optional<Lease>& lease_;
+};
+
+Result<int> run_plan(const Context& context, const model::Request& request, Plan& plan,
                      const Variables& variables, run::Inherited& inherited) {
   const auto file = open_report(context);
   if (!file) return file.error();
@@ -254,8 +320,10 @@ Result<int> run_plan(const Context& context, const model::Request& request, cons
     return again;
   };
   run::Sampler sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement);
-  const auto ending = run::run_job(launch, inherited, sampler);
+  LeasedJob watcher(sampler, plan.lease);
+  const auto ending = run::run_job(launch, inherited, watcher);
   run::remove_job_folder(launch.job_folder);
+  if (plan.lease) plan.lease->end(ending ? ending->outcome : outcome_of(ending.error()));
   if (!ending) {
     report_no_start(context, *file, begun, ending.error());
     return ending.error();
@@ -284,7 +352,7 @@ Result<int> run_run(const Context& context) {
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  const auto plan = make_plan(context, *request, variables);
+  auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {
     context.out(context.json
@@ -295,6 +363,15 @@ Result<int> run_run(const Context& context) {
   }
   const auto code = run_plan(context, *request, *plan, variables, inherited);
   return code ? *code : fail(context, code.error());
+}
+
+Result<int> run_lease(const Context& context) {
+  Context shell = context;
+  std::vector<std::string>& command = shell.arguments.command;
+  if (command.empty()) command = {env_nonempty("SHELL").value_or("/bin/sh")};
+  // Whoever works in a shell asked for devices, not for a report.
+  if (!context.arguments.has("--report")) shell.arguments.options["--report"] = {"none"};
+  return run_run(shell);
 }
 
 }  // namespace berth::cli

@@ -95,6 +95,11 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
 });
+constexpr auto kLeaseExamples = std::to_array<Example>({
+    {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
+    {"berth lease --memory 8GiB -- jupyter lab", "a part of one, for as long as a program runs"},
+    {"berth lease --gpus 2 --no-wait -- bash", "at once, or not at all"},
+});
 constexpr auto kEnvOptions =
     join(kRequestOptions,
          std::to_array<Option>({
@@ -117,6 +122,15 @@ constexpr auto kEnvExamples = std::to_array<Example>({
     {"berth env --format pip --framework torch", "the PyTorch that runs here, as a command"},
     {"berth env --format dockerfile --framework jax --driver 550.54 --gpu H100",
      "an image for another machine"},
+});
+
+constexpr auto kServeOptions = std::to_array<Option>({
+    {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
+    {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
+});
+constexpr auto kServeExamples = std::to_array<Example>({
+    {"berth serve", "your own broker, in this terminal; `berth run` starts one by itself"},
+    {"sudo berth serve --system", "one broker for everybody on this machine"},
 });
 
 constexpr auto kSimOptions = std::to_array<Option>({
@@ -179,8 +193,12 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "[FILE…] [-- COMMAND…]", false, kDoctorOptions, kDoctorExamples, run_doctor},
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},
+    {"lease", Group::kUse, "have devices for a while: for a shell, or for what you start in it",
+     "[-- COMMAND…]", true, kRunOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
      kEnvExamples, run_env},
+    {"serve", Group::kOperate, "give out devices: the broker that jobs get their leases from", "",
+     false, kServeOptions, kServeExamples, run_serve},
     {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,
      run_help},
     {"sim", Group::kMeasure, "run a command on a simulated machine", "-- COMMAND…", true,

@@ -12,6 +12,8 @@ Result<int> run_doctor(const Context& context);
 Result<int> run_env(const Context& context);
 Result<int> run_help(const Context& context);
 Result<int> run_run(const Context& context);
+Result<int> run_lease(const Context& context);
+Result<int> run_serve(const Context& context);
 Result<int> run_sim(const Context& context);
 
 /// `berth env` with a format that is a recipe.

@@ -83,7 +83,8 @@ enum class GpuUse { kSeen, kNotSeen, kDeniedByKernel, kNotChecked };
 
 struct Report {
   std::vector<std::string> command;
-  std::string name;  // --name
+  std::string name;                  // --name
+  std::optional<std::uint64_t> job;  // the broker's number of it
   Outcome outcome;
   std::chrono::milliseconds wall{0}, cpu{0};
   std::uint64_t peak_rss_bytes = 0;  // largest sum over the job's processes seen at one sample

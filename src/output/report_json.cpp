@@ -78,6 +78,7 @@ std::string report_json(const model::Report& report) {
       {"schema", 1},
       {"command", words(report.command)},
       {"name", text_or_null(report.name)},
+      {"job", value_or_null(report.job)},
       {"started_at", text_or_null(show_time(report.started_unix_milliseconds))},
       {"devices", std::move(devices)},
       {"outcome",

@@ -11,10 +11,6 @@
 
 namespace berth::run {
 
-/// BERTH_RUNTIME_DIR, else $XDG_RUNTIME_DIR/berth, else /run/user/UID/berth, else a folder of this
-/// user in the temporary directory; always absolute. Fails with kUnavailable (E0514) where
-/// BERTH_RUNTIME_DIR is relative; XDG_RUNTIME_DIR and TMPDIR do not count then.
-[[nodiscard]] Result<std::string> runtime_folder();
 /// Makes RUNTIME/jobs/PID, or nothing at all. Fails with kUnavailable (E0514).
 [[nodiscard]] Result<std::string> make_job_folder();
 /// FOLDER/status: {"schema":1,"pid","exit_code","signal"}, complete or not there. Nothing happens

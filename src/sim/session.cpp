@@ -266,6 +266,7 @@ Result<Ended> Session::run(const std::vector<std::string>& command) {
       start_child(command,
                   environment_with({{"BERTH_SIM_DIR", folder_.path()},
                                     {"BERTH_RUNTIME_DIR", folder_.path() + "/run"},
+                                    {"BERTH_STATE_DIR", folder_.path() + "/broker"},
                                     {"LD_LIBRARY_PATH", folder_.path() + "/lib" + library_path}}),
                   before_);
   if (!child) return child.error();

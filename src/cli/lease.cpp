@@ -1,0 +1,192 @@
+#include "cli/lease.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "broker/job_record.hpp"
+#include "client/jobs.hpp"
+#include "model/cpu_list.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::cli {
+namespace {
+
+using model::Job;
+using model::JobState;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAtOnce(1000);  // nobody is told that it waits for less
+constexpr milliseconds kSoon(30'000);  // an answer that waits for nothing but the machine's look
+
+/// A recorded machine, and one seen through another library, is not the one that this user's broker
+/// looks at, and has no devices to give away.
+bool is_another_machine() {
+  return env_nonempty("BERTH_ROOT") || env_nonempty("BERTH_NVML_LIBRARY");
+}
+
+Result<client::Client> broker_here(client::IfNone if_none) {
+  if (!is_another_machine()) return client::reach(if_none);
+  return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
+}
+
+std::string path_of(model::JobId job, std::string_view rest = {}) {
+  return "/v1/jobs/" + std::to_string(job) + std::string(rest);
+}
+
+}  // namespace
+
+model::Ledger ledger_of(const std::vector<Job>& jobs) {
+  model::Ledger ledger;
+  ledger.kept = true;
+  for (const Job& job : jobs) {
+    if (job.state != JobState::kRunning) continue;
+    for (const model::Grant& grant : job.grants)
+      ledger.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes});
+    if (!job.request.cpus) continue;
+    const auto cpus = model::parse_cpu_list(job.affinity).value_or(std::vector<int>());
+    ledger.cpus.insert(ledger.cpus.end(), cpus.begin(), cpus.end());
+  }
+  std::sort(ledger.cpus.begin(), ledger.cpus.end());
+  return ledger;
+}
+
+model::Ledger ledger_now() {
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return {};
+  const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
+  if (!answer) return {};
+  const auto jobs = client::jobs_in(*answer);
+  return jobs ? ledger_of(*jobs) : model::Ledger();
+}
+
+Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
+                          client::IfNone if_none) {
+  auto client = broker_here(if_none);
+  if (!client) return std::move(client).error();
+  Job asked;
+  asked.request = wishes.request;
+  asked.name = wishes.name;
+  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(asked), kSoon);
+  if (!answer) return answer.error();
+  auto job = client::job_in(*answer);
+  if (!job) return std::move(job).error();
+  Lease lease(*std::move(client), *std::move(job));
+  if (lease.job_.state == JobState::kRunning) return lease;
+  if (!wishes.may_wait) {
+    const std::string held = lease.who_holds(wishes, snapshot);
+    static_cast<void>(lease.call("POST", path_of(lease.job_.id, "/cancel"), {}, kSoon));
+    return Error{ErrorCode::kRefused, "E0412", held, "berth jobs"};
+  }
+  if (auto granted = lease.wait(wishes, snapshot); !granted) return std::move(granted).error();
+  return lease;
+}
+
+Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
+  waited_ = true;
+  bool told = false;
+  while (job_.state == JobState::kWaiting || job_.state == JobState::kHeld) {
+    const auto answer =
+        call("GET", path_of(job_.id, "?wait=started"), {}, told ? milliseconds(0) : kAtOnce);
+    if (!answer && !told) {
+      told = true;
+      wishes.on_waiting(who_holds(wishes, snapshot));
+      continue;
+    }
+    if (!answer) return answer.error();
+    auto job = client::job_in(*answer);
+    if (!job) return std::move(job).error();
+    job_ = *std::move(job);
+  }
+  if (job_.state == JobState::kRunning) return Done{};
+  return Error{ErrorCode::kRefused, "E0412",
+               text("job {} was {} while it waited", job_.id, model::name(job_.state)),
+               "berth jobs --all"};
+}
+
+std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
+  if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
+    if (const auto jobs = client::jobs_in(*answer))
+      if (const auto place = policy::place(wishes.request, snapshot, ledger_of(*jobs)); !place)
+        return place.error().message;
+  return text("job {} waits its turn", job_.id);
+}
+
+Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
+  const auto id = to_number(env_nonempty("BERTH_JOB").value_or(""));
+  if (!id || *id < 1) return std::optional<Lease>();
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return std::optional<Lease>();
+  const auto answer = client->call("GET", path_of(static_cast<model::JobId>(*id)), {}, kSoon);
+  if (!answer) return std::optional<Lease>();
+  auto job = client::job_in(*answer);
+  // A variable that outlived its job, or came from another user's, says nothing.
+  if (!job || job->state != JobState::kRunning || job->uid != ::geteuid())
+    return std::optional<Lease>();
+  const auto wanted = static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
+  if (wanted > job->grants.size())
+    return Error{
+        ErrorCode::kRefused, "E0421",
+        text_n("this is job {}, which has {} GPU; {} were asked for",
+               "this is job {}, which has {} GPUs; {} were asked for",
+               static_cast<long long>(job->grants.size()), job->id, job->grants.size(), wanted),
+        text("ask for more where the job begins: berth lease --gpus {}", wanted)};
+  job->grants.resize(wanted);
+  Lease lease(*std::move(client), *std::move(job));
+  lease.ours_ = false;
+  return std::optional(std::move(lease));
+}
+
+Result<model::Placement> Lease::placement(const model::Request& request,
+                                          const model::Snapshot& snapshot) const {
+  model::Request named = request;
+  named.devices.clear();
+  for (const model::Grant& grant : job_.grants) named.devices.push_back(grant.unit);
+  named.memory_bytes.reset();
+  named.gpus = job_.grants.empty() ? std::optional(0) : std::nullopt;
+  auto placement = policy::place(named, snapshot);
+  if (placement && !job_.affinity.empty()) {
+    placement->cpus = job_.affinity;
+    if (request.cpus) placement->threads = *request.cpus;
+  }
+  return placement;
+}
+
+void Lease::share_with(pid_t keeper) {
+  if (!ours_) return;
+  Job owners;
+  owners.owners = {{::getpid(), 0}, {keeper, 0}};
+  static_cast<void>(call("POST", path_of(job_.id, "/owners"), broker::record_of(owners), kSoon));
+}
+
+void Lease::end(const model::Outcome& outcome) {
+  if (!ours_) return;
+  Job ended;
+  ended.outcome = outcome;
+  static_cast<void>(call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon));
+}
+
+/// A broker that died has written down what it promised: another one goes on from there.
+Result<client::Response> Lease::call(std::string_view method, const std::string& path,
+                                     const std::string& body, milliseconds at_most) {
+  Result<client::Response> answer =
+      Error{ErrorCode::kUnavailable, "E0922", text("the broker does not answer"), ""};
+  for (int tries = 0; tries < 2 && !answer; ++tries) {
+    if (!client_) {
+      auto again = broker_here(client::IfNone::kStart);
+      if (!again) return std::move(again).error();
+      client_ = *std::move(again);
+    }
+    answer = client_->call(method, path, body, at_most);
+    if (answer) return answer;
+    client_.reset();
+    // Our own patience was over, not the broker.
+    if (at_most == kAtOnce) return answer;
+  }
+  return answer;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,64 @@
+// A lease: the right to devices for as long as this process or the job's keeper lives. What is
+// behind it, the broker, is found or started here, and found again where it died meanwhile.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "client/reach.hpp"
+#include "model/job.hpp"
+#include "model/ledger.hpp"
+#include "model/snapshot.hpp"
+
+namespace berth::cli {
+
+class Lease {
+ public:
+  struct Wishes {
+    model::Request request;
+    std::string name;
+    bool may_wait = true;
+    /// Called once, after a second: who holds what.
+    std::function<void(const std::string&)> on_waiting;
+  };
+
+  /// Waits until it is granted. Fails as client::reach, as the broker's place(), and with kRefused
+  /// (E0412) where it may not wait.
+  [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
+                                          client::IfNone if_none);
+  /// The lease that this process runs in already (BERTH_JOB); nullopt where there is none. It is
+  /// the outer job's, so end() does nothing. Fails with kRefused (E0421) where it is too small.
+  [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
+
+  [[nodiscard]] model::JobId job() const { return job_.id; }
+  [[nodiscard]] bool waited() const { return waited_; }
+  [[nodiscard]] bool is_ours() const { return ours_; }
+  /// Where it is, on the machine as it looks now. Fails as place().
+  [[nodiscard]] Result<model::Placement> placement(const model::Request& request,
+                                                   const model::Snapshot& snapshot) const;
+  /// From now on it lasts as long as one of this process and the keeper does.
+  void share_with(pid_t keeper);
+  void end(const model::Outcome& outcome);
+
+ private:
+  Lease(client::Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
+  [[nodiscard]] Status wait(const Wishes& wishes, const model::Snapshot& snapshot);
+  [[nodiscard]] std::string who_holds(const Wishes& wishes, const model::Snapshot& snapshot);
+  [[nodiscard]] Result<client::Response> call(std::string_view method, const std::string& path,
+                                              const std::string& body = {},
+                                              std::chrono::milliseconds at_most = {});
+
+  std::optional<client::Client> client_;
+  model::Job job_;
+  bool waited_ = false, ours_ = true;
+};
+
+/// What running jobs have.
+[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs);
+/// That of the broker there is; an empty one where there is none.
+[[nodiscard]] model::Ledger ledger_now();
+
+}  // namespace berth::cli

@@ -1,0 +1,67 @@
+// `berth serve`: the broker of this machine or of this user, until it is told to end or has nothing
+// to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
+#include <unistd.h>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "cli/verbs.hpp"
+#include "inventory/observe.hpp"
+#include "output/json_writer.hpp"
+#include "serve/daemon.hpp"
+#include "system/runtime_folder.hpp"
+
+namespace berth::cli {
+namespace {
+
+Result<serve::DaemonOptions> for_this_user() {
+  const auto runtime = system::runtime_folder();
+  if (!runtime) return runtime.error();
+  bool made = false;
+  if (auto folder = system::make_private_folder(*runtime, made); !folder)
+    return std::move(folder).error();
+  serve::DaemonOptions options;
+  options.socket = *runtime + "/berth.sock";
+  options.state_folder = system::state_folder();
+  return options;
+}
+
+Result<serve::DaemonOptions> for_all_users() {
+  if (::geteuid() != 0)
+    return Error{ErrorCode::kPermissionDenied, "E0924",
+                 text("only root may serve all users of the machine"), "sudo berth serve --system"};
+  serve::DaemonOptions options;
+  options.socket = system::kSystemSocket;
+  options.state_folder = system::kSystemState;
+  options.for_all = true;
+  return options;
+}
+
+}  // namespace
+
+Result<int> run_serve(const Context& context) {
+  if (auto checked = inventory::Sources::check_environment(); !checked)
+    return std::move(checked).error();
+  auto options = context.arguments.has("--system") ? for_all_users() : for_this_user();
+  if (!options) return options.error();
+  if (const auto idle = context.arguments.value("--idle")) {
+    auto duration = parse_duration(*idle);
+    if (!duration) return std::move(duration).error().during("--idle");
+    options->idle_seconds =
+        static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
+  }
+  options->sources = inventory::Sources::from_environment();
+  const auto ended = serve::run_daemon(*options, [&] {
+    if (!context.json) return context.out(text("serving at {}", options->socket) + "\n");
+    output::JsonWriter json;
+    json.open('{');
+    json.field("schema", 1);
+    json.field("socket", options->socket);
+    json.field("state_folder", options->state_folder);
+    json.close('}');
+    context.out(json.finish());
+  });
+  if (!ended) return ended.error();
+  return 0;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,128 @@
+#include "client/jobs.hpp"
+
+#include <charconv>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+
+namespace berth::client {
+namespace {
+
+using Json = nlohmann::json;
+using model::Job;
+
+ErrorCode code_of(int status) {
+  switch (status) {
+    case 400:
+      return ErrorCode::kInvalidArgument;
+    case 403:
+      return ErrorCode::kPermissionDenied;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 409:
+      return ErrorCode::kRefused;
+    case 500:
+      return ErrorCode::kInternal;
+    default:
+      return ErrorCode::kUnavailable;
+  }
+}
+
+template <typename T>
+T value(const Json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end() || found->is_null()) return T{};
+  return found->template get<T>();
+}
+
+template <typename T>
+std::optional<T> optional(const Json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end() || found->is_null()) return std::nullopt;
+  return found->template get<T>();
+}
+
+model::OutcomeClass outcome_class(std::string_view name) {
+  using model::OutcomeClass;
+  for (int kind = 0; kind < static_cast<int>(OutcomeClass::kLost); ++kind)
+    if (model::name(static_cast<OutcomeClass>(kind)) == name)
+      return static_cast<OutcomeClass>(kind);
+  return OutcomeClass::kLost;
+}
+
+/// "2026-09-10T00:26:40.123Z"
+std::optional<std::int64_t> time_of(const Json& from, const char* key) {
+  const std::string given = value<std::string>(from, key);
+  std::tm parts{};
+  const char* rest = ::strptime(given.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return std::nullopt;
+  int milliseconds = 0;
+  if (*rest == '.') std::from_chars(rest + 1, given.c_str() + given.size(), milliseconds);
+  return static_cast<std::int64_t>(::timegm(&parts)) * 1000 + milliseconds % 1000;
+}
+
+Job job_of(const Json& json) {
+  Job job;
+  job.id = value<model::JobId>(json, "id");
+  job.uid = value<std::uint32_t>(json, "uid");
+  job.user = value<std::string>(json, "user");
+  job.name = value<std::string>(json, "name");
+  job.command = value<std::vector<std::string>>(json, "command");
+  job.state = model::job_state(value<std::string>(json, "state")).value_or(model::JobState::kLost);
+  job.request.gpus = optional<int>(json, "gpus");
+  job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");
+  job.request.cpus = optional<int>(json, "cpus_wanted");
+  job.priority = value<int>(json, "priority");
+  if (const auto limit = optional<double>(json, "time_limit_seconds"))
+    job.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(*limit * 1000));
+  job.after = value<std::vector<model::JobId>>(json, "after");
+  job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
+  job.started_unix_milliseconds = time_of(json, "started");
+  job.ended_unix_milliseconds = time_of(json, "ended");
+  for (const Json& device : value<Json::array_t>(json, "devices"))
+    job.grants.push_back(
+        {value<std::string>(device, "uuid"), value<std::uint64_t>(device, "memory_bytes")});
+  job.affinity = value<std::string>(json, "cpus");
+  job.why = value<std::string>(json, "why");
+  if (const auto found = json.find("outcome"); found != json.end() && found->is_object())
+    job.outcome = model::Outcome{outcome_class(value<std::string>(*found, "class")),
+                                 value<int>(*found, "exit_code"), optional<int>(*found, "signal")};
+  return job;
+}
+
+Error error_in(const Response& response) {
+  const Json json = Json::parse(response.body, nullptr, false);
+  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
+    const Json& error = json["error"];
+    return {code_of(response.status), value<std::string>(error, "id"),
+            value<std::string>(error, "message"), value<std::string>(error, "hint")};
+  }
+  return {ErrorCode::kUnavailable, "E0922",
+          text("the broker's answer is not understood (status {})", response.status), ""};
+}
+
+template <typename Read>
+auto read(const Response& response, Read take) -> Result<decltype(take(Json()))> try {
+  if (response.status >= 300) return error_in(response);
+  return take(Json::parse(response.body));
+} catch (const Json::exception&) {
+  return Error{ErrorCode::kUnavailable, "E0922",
+               text("the broker's answer is not understood (status {})", response.status), ""};
+}
+
+}  // namespace
+
+Result<Job> job_in(const Response& response) {
+  return read(response, [](const Json& json) { return job_of(json.at("job")); });
+}
+
+Result<std::vector<Job>> jobs_in(const Response& response) {
+  return read(response, [](const Json& json) {
+    std::vector<Job> jobs;
+    for (const Json& one : json.at("jobs")) jobs.push_back(job_of(one));
+    return jobs;
+  });
+}
+
+}  // namespace berth::client

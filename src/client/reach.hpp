@@ -1,0 +1,21 @@
+// Reach: finds the broker that serves this user, and starts one where there is none.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "client/client.hpp"
+
+namespace berth::client {
+
+enum class IfNone {
+  kStart,  // one of this user's own, which leaves when it is idle
+  kFail,
+};
+
+/// The system's broker where one answers (and BERTH_RUNTIME_DIR names no other), else this user's
+/// own. Fails with kUnavailable (E0920: there is none, E0923: it could not be started, and why;
+/// E0514), kPermissionDenied (E0921).
+[[nodiscard]] Result<Client> reach(IfNone if_none);
+
+}  // namespace berth::client

@@ -1,0 +1,93 @@
+#include "system/runtime_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+
+namespace berth::system {
+namespace {
+
+Error unusable(const std::string& path, const std::string& why, std::string hint = {}) {
+  return {ErrorCode::kUnavailable, "E0514",
+          text("cannot use the folder {}: {}", printable(path), why), std::move(hint)};
+}
+
+Error unusable(const std::string& path, int problem) {
+  return unusable(path, ::strerrordesc_np(problem));
+}
+
+/// What speaks against a folder that is there already: only this user may write to it.
+Status check_private(const std::string& path) {
+  struct stat status = {};
+  // lstat: in a shared temporary folder a link of someone else's must not lead us away.
+  if (::lstat(path.c_str(), &status) != 0) return unusable(path, errno);
+  const std::string shown = printable(path);
+  if (!S_ISDIR(status.st_mode)) return unusable(path, text("it is no folder"), "ls -ld " + shown);
+  if (status.st_uid != ::geteuid())
+    return unusable(path, text("it belongs to another user (uid {})", status.st_uid),
+                    "ls -ld " + shown);
+  if ((status.st_mode & 022) == 0) return Done{};
+  // A sticky folder is meant to be shared.
+  const bool shared = (status.st_mode & S_ISVTX) != 0;
+  return unusable(path, text("others can write to it"),
+                  shared ? "export BERTH_RUNTIME_DIR=" + shown + "/berth" : "chmod go-w " + shown);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/// "" where it is relative: the same words would mean another folder after the next cd.
+std::string absolute(const char* name) {
+  const std::string path = env_nonempty(name).value_or("");
+  return path.substr(0, 1) == "/" ? path : "";
+}
+
+/// The machine's name as part of a path.
+std::string hostname() {
+  std::string name = read_line("/proc/sys/kernel/hostname").value_or("");
+  for (char& c : name)
+    if (c == '/') c = '_';
+  return name.empty() || name.front() == '.' ? "localhost" : name;
+}
+
+}  // namespace
+
+Status make_private_folder(const std::string& path, bool& made) {
+  made = ::mkdir(path.c_str(), 0700) == 0;
+  if (made) return Done{};
+  return errno == EEXIST ? check_private(path) : Status(unusable(path, errno));
+}
+
+Result<std::string> runtime_folder() {
+  if (const auto given = env_nonempty("BERTH_RUNTIME_DIR")) {
+    if (given->front() == '/') return *given;
+    return unusable(*given, text("BERTH_RUNTIME_DIR must begin with a slash"),
+                    "export BERTH_RUNTIME_DIR=\"$PWD\"/" + printable(*given));
+  }
+  const std::string uid = std::to_string(::geteuid());
+  const std::string session = absolute("XDG_RUNTIME_DIR");
+  if (!session.empty()) return session + "/berth";
+  if (is_folder("/run/user/" + uid)) return "/run/user/" + uid + "/berth";
+  const std::string temporary = absolute("TMPDIR");
+  return (temporary.empty() ? "/tmp" : temporary) + "/berth-" + uid;
+}
+
+std::string state_folder() {
+  if (const std::string given = absolute("BERTH_STATE_DIR"); !given.empty()) return given;
+  std::string base = absolute("XDG_STATE_HOME");
+  if (base.empty()) {
+    const std::string home = absolute("HOME");
+    base = home.empty() ? "/var/tmp/berth-" + std::to_string(::geteuid()) : home + "/.local/state";
+  }
+  return base + "/berth/" + hostname();
+}
+
+}  // namespace berth::system

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""`berth run` and `berth lease` on a simulated machine: the broker starts by itself, nobody gets a device twice, and what
+dies gives its devices back.
+
+usage: leases_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BERTH = os.path.abspath(sys.argv.pop(1))
+SHOW = "echo $CUDA_VISIBLE_DEVICES job $BERTH_JOB"
+
+
+def wait_until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+class Leases(unittest.TestCase):
+    def setUp(self):
+        """A shell that waits is the simulated machine: what is started with its variables is on it."""
+        self.machine = subprocess.Popen([BERTH, "sim", "--machine", "lab-4x3090", "--", "sh", "-c", "env -0; cat"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        said = b""
+        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
+            said += os.read(self.machine.stdout.fileno(), 65536)
+        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+        self.folder = tempfile.TemporaryDirectory(prefix="berth-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def tearDown(self):
+        self.machine.stdin.close()
+        self.machine.wait(60)
+        self.machine.stdout.close()
+        self.assertTrue(wait_until(lambda: not self.brokers()), "the broker ends with its machine")
+
+    def brokers(self):
+        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and b"\0serve\0" in (entry / "cmdline").read_bytes() and mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def start(self, *words, **more):
+        process = subprocess.Popen([BERTH, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.kill(), process.wait(), process.stdout.close(), process.stderr.close()))
+        return process
+
+    def run_berth(self, *words, **more):
+        return subprocess.run([BERTH, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60)
+
+    def test_the_first_job_starts_a_broker_and_the_second_uses_it(self):
+        self.assertEqual(self.brokers(), [])
+        first = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW)
+        self.assertEqual((first.returncode, first.stdout, first.stderr), (0, "0 job 1\n", ""))
+        brokers = self.brokers()
+        self.assertEqual(len(brokers), 1)
+        second = self.run_berth("run", "--json", "--", "sh", "-c", SHOW)
+        self.assertEqual((second.stdout, json.loads(second.stderr)["job"]), ("0 job 2\n", 2))
+        self.assertEqual(self.brokers(), brokers)
+
+    def test_what_needs_no_lease_starts_no_broker(self):
+        for words in (("--cpu",), ("--gpus", "none"), ("--dry-run", "--gpus", "1")):
+            self.assertEqual(self.run_berth("run", *words, "--", "true").returncode, 0)
+        self.assertEqual(self.brokers(), [])
+        self.assertEqual(self.run_berth("run", "--cpus", "1", "--", "sh", "-c", "echo job $BERTH_JOB").stdout, "job 1\n")
+
+    def test_jobs_that_start_at_once_never_share_a_device(self):
+        jobs = [self.start("run", "--gpus", "1", "--", "sh", "-c", SHOW + "; sleep 1; echo end") for _ in range(8)]
+        told = [job.communicate(timeout=60)[0].split() for job in jobs]
+        self.assertEqual([job.returncode for job in jobs], [0] * 8)
+        self.assertEqual(sorted(one[0] for one in told), sorted("0123" * 2))
+        self.assertEqual(len({one[2] for one in told}), 8)
+        self.assertEqual(len(self.brokers()), 1)
+
+    def test_who_waits_is_told_who_holds_and_starts_when_it_is_free(self):
+        first = self.start("run", "--gpus", "4", "--", "sh", "-c", "echo started; sleep 3")
+        first.stdout.readline()
+        refused = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "true")
+        self.assertEqual(refused.returncode, 6)
+        self.assertIn("GPU 0: job 1", refused.stderr)
+        dry = self.run_berth("run", "--gpus", "1", "--dry-run", "--", "true")
+        self.assertIn("GPU 0: job 1", dry.stderr)
+        second = self.run_berth("run", "--gpus", "2", "--", "sh", "-c", SHOW)
+        self.assertRegex(second.stdout, "^[0-3],[0-3] job 3\n$")
+        self.assertIn("waiting: 0 of 4 GPUs are free", second.stderr)
+        self.assertEqual(first.wait(20), 0)
+
+    def test_a_job_that_is_killed_gives_its_device_back(self):
+        first = self.start("run", "--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); echo started; sleep 1000")
+        first.stdout.readline()
+        first.send_signal(signal.SIGKILL)
+        self.assertEqual(self.run_berth("run", "--gpus", "4", "--", "true").returncode, 0)
+
+    def test_the_exit_code_is_known_though_the_broker_was_killed(self):
+        first = self.start("run", "--gpus", "1", "--", "sh", "-c", "echo started; read line; exit 3")
+        first.kill()
+        first = subprocess.Popen([BERTH, "run", "--gpus", "1", "--json", "--", "sh", "-c", "echo started; read line; exit 3"],
+                                 env=self.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        self.assertEqual(first.stdout.readline(), "started\n")
+        for pid in self.brokers():
+            os.kill(pid, signal.SIGKILL)
+        # The next broker knows what was given away.
+        other = self.run_berth("run", "--gpus", "4", "--no-wait", "--", "true")
+        self.assertEqual(other.returncode, 6, other.stderr)
+        for pid in self.brokers():
+            os.kill(pid, signal.SIGKILL)
+        said = first.communicate("go\n", timeout=60)[1]
+        self.assertEqual(first.returncode, 3)
+        report = json.loads(said)
+        self.assertEqual(self.job(report["job"])["outcome"], {"class": "failed", "exit_code": 3, "signal": None})
+
+    def job(self, number):
+        import http.client
+        import socket
+        connection = http.client.HTTPConnection("berth")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock")
+        connection.request("GET", f"/v1/jobs/{number}")
+        with connection.getresponse() as answer:
+            said = json.loads(answer.read())
+        connection.close()
+        return said["job"]
+
+    def test_inside_a_job_no_second_lease_is_taken(self):
+        script = (f"{SHOW}; {BERTH} run --gpus 1 -- sh -c '{SHOW}'; {BERTH} run -- sh -c '{SHOW}';"
+                  f"{BERTH} run --gpus 3 -- true; echo code $?")
+        outer = self.run_berth("lease", "--gpus", "2", "--", "sh", "-c", script)
+        first, *inner = outer.stdout.splitlines()
+        self.assertRegex(first, "^[0-3],[0-3] job 1$")
+        self.assertEqual(inner, [f"{first[0]} job 1", f"{first[0]} job 1", "code 125"])
+        self.assertIn("E0421", outer.stderr)
+        # A number that outlived its job says nothing.
+        self.assertEqual(self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW, BERTH_JOB="1").stdout, "0 job 2\n")
+
+    def test_a_lease_without_a_command_is_a_shell(self):
+        shell = self.run_berth("lease", "--gpus", "1", SHELL="/bin/true")
+        self.assertEqual((shell.returncode, shell.stdout, shell.stderr), (0, "", ""))
+
+    def test_where_nothing_can_be_written_the_job_runs_without_a_lease(self):
+        blocked = pathlib.Path(self.folder.name, "file")
+        blocked.touch()
+        done = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW, BERTH_STATE_DIR=f"{blocked}/state")
+        self.assertEqual((done.returncode, done.stdout), (0, "0 job\n"))
+        self.assertIn("no lease:", done.stderr)
+        self.assertIn("E0907", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
