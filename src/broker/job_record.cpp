@@ -88,6 +88,8 @@ Job parse(const Json& json) {
   if (const auto found = json.find("request"); found != json.end())
     job.request = request_of(*found);
   take(json, "command", job.command);
+  take(json, "queued", job.queued);
+  take(json, "log", job.log);
   take(json, "priority", job.priority);
   take(json, "tier", job.tier);
   std::optional<std::int64_t> limit;
@@ -132,6 +134,8 @@ std::string record_of(const Job& job) {
   add("user", job.user);
   add("name", job.name);
   add("command", job.command);
+  add("log", job.log);
+  if (job.queued) out["queued"] = true;
   add("after", job.after);
   add("cpus", job.cpus);
   add("affinity", job.affinity);

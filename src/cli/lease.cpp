@@ -70,6 +70,7 @@ Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
   Job asked;
   asked.request = wishes.request;
   asked.name = wishes.name;
+  asked.command = wishes.command;
   const auto answer = client->call("POST", "/v1/jobs", broker::record_of(asked), kSoon);
   if (!answer) return answer.error();
   auto job = client::job_in(*answer);

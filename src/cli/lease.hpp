@@ -20,6 +20,7 @@ class Lease {
   struct Wishes {
     model::Request request;
     std::string name;
+    std::vector<std::string> command;  // only to be told
     bool may_wait = true;
     /// Called once, after a second: who holds what.
     std::function<void(const std::string&)> on_waiting;

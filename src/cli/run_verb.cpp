@@ -108,7 +108,7 @@ Result<std::optional<Lease>> lease_for(const Context& context, const model::Requ
   if (!place && place.error().id != "E0412") return place.error();
   const bool needed = !place || !place->devices.empty() || request.cpus;
   Lease::Wishes wishes{request, context.arguments.value("--name").value_or(""),
-                       !never_waits(context),
+                       context.arguments.command, !never_waits(context),
                        [&](const std::string& held) { note(context, text("waiting: {}", held)); }};
   auto lease =
       Lease::take(wishes, snapshot, needed ? client::IfNone::kStart : client::IfNone::kFail);

@@ -69,6 +69,8 @@ Job job_of(const Json& json) {
   job.user = value<std::string>(json, "user");
   job.name = value<std::string>(json, "name");
   job.command = value<std::vector<std::string>>(json, "command");
+  job.queued = value<bool>(json, "queued");
+  job.log = value<std::string>(json, "log");
   job.state = model::job_state(value<std::string>(json, "state")).value_or(model::JobState::kLost);
   job.request.gpus = optional<int>(json, "gpus");
   job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");

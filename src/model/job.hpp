@@ -51,8 +51,10 @@ struct Job {
   std::uint32_t uid = 0;
   std::string user, name;
   Request request;
-  std::vector<std::string> command;  // empty: a lease for a command that somebody else starts
-  int priority = 0, tier = 0;        // as policy/queue.hpp
+  std::vector<std::string> command;
+  bool queued = false;         // the broker starts the command; else whoever has the lease does
+  std::string log;             // where its output goes, of one that the broker starts
+  int priority = 0, tier = 0;  // as policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
   std::vector<JobId> after;  // starts when these are done
 

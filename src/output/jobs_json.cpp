@@ -33,6 +33,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("gpus", job.request.gpus);
   json.field("memory_bytes", job.request.memory_bytes);
   json.field("cpus_wanted", job.request.cpus);
+  json.field("queued", job.queued);
   json.field("priority", job.priority);
   json.key("time_limit_seconds");
   job.time_limit ? json.value(static_cast<double>(job.time_limit->count()) / 1000.0)
@@ -52,9 +53,26 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.text_field("name", job.name);
   json.field("command", job.command);
   json.text_field("why", job.why);
+  json.text_field("log", job.log);
 }
 
 }  // namespace
+
+std::string outlook_json(const JobOutlook& outlook) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("obstruction", outlook.obstruction);
+  json.field("before", outlook.before);
+  time_field(json, "fits_at", outlook.fits_at);
+  json.rows("releases", outlook.releases, [&](const JobOutlook::Release& one) {
+    json.field("job", one.job);
+    time_field(json, "at", one.unix_milliseconds);
+    json.field("by_limit", one.by_limit);
+  });
+  json.close('}');
+  return json.finish();
+}
 
 std::string job_json(const ShownJob& shown) {
   JsonWriter json;

@@ -26,6 +26,22 @@ milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_l
 
 }  // namespace
 
+std::string_view name(Obstruction why) {
+  switch (why) {
+    case Obstruction::kNothing:
+      return "nothing";
+    case Obstruction::kBusy:
+      return "busy";
+    case Obstruction::kReserved:
+      return "reserved";
+    case Obstruction::kUserLimit:
+      return "user_limit";
+    case Obstruction::kNever:
+      return "never";
+  }
+  return "";
+}
+
 /// The first job of every line, in the order of service.
 class Queue::Walk {
  public:

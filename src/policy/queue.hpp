@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "policy/fair_share.hpp"
@@ -70,6 +71,8 @@ enum class Obstruction : unsigned char {
   kUserLimit,  // its user has as many devices or jobs as allowed
   kNever       // this machine has not so much
 };
+/// "nothing", "busy", "reserved", "user_limit", "never": stable, for JSON.
+[[nodiscard]] std::string_view name(Obstruction why);
 
 class Queue {
  public:

@@ -73,6 +73,10 @@ Error no_such_place(const Call& call) {
           text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
 }
 
+Error no_such_job(JobId id) {
+  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
+}
+
 std::optional<std::uint64_t> start_ticks_of(std::int64_t pid) {
   const auto line = slurp("/proc/" + std::to_string(pid) + "/stat", 4096);
   const auto stat = line ? system::parse_stat(*line) : std::nullopt;
@@ -170,6 +174,8 @@ class Daemon {
     if (is_jobs && parts.size() == 2 && call.method == "POST") return submit(call, answer);
     if (is_jobs && parts.size() == 2 && call.method == "GET") return list(call, answer);
     if (is_jobs && id && parts.size() == 3 && call.method == "GET") return show(*id, call, answer);
+    if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && call.method == "GET")
+      return outlook(*id, answer);
     if (is_jobs && id && parts.size() == 4 && call.method == "POST")
       return change(*id, parts[3], call, answer);
     answer.send(refusal(no_such_place(call)));
@@ -195,6 +201,7 @@ class Daemon {
     job.name = std::move(asked->name);
     job.request = std::move(asked->request);
     job.command = std::move(asked->command);
+    job.queued = asked->queued;
     job.priority = std::clamp(asked->priority, -1000, 1000);
     job.tier = call.peer.uid == 0 ? std::clamp(asked->tier, -1, 1) : std::min(asked->tier, 0);
     job.time_limit = asked->time_limit;
@@ -221,7 +228,7 @@ class Daemon {
                      text("process {} is not there, or not yours", one.pid), ""};
       owners.push_back({one.pid, *ticks});
     }
-    if (owners.empty() && asked.command.empty()) {
+    if (owners.empty() && !asked.queued) {
       const auto ticks = start_ticks_of(call.peer.pid);
       if (!ticks)
         return Error{ErrorCode::kPermissionDenied, "E0912",
@@ -244,9 +251,7 @@ class Daemon {
   /// With ?wait=started or ?wait=ended the answer comes when that is so.
   void show(JobId id, const Call& call, const Answer& answer) {
     const Job* job = broker_.job(id);
-    if (job == nullptr)
-      return answer.send(
-          refusal({ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"}));
+    if (job == nullptr) return answer.send(refusal(no_such_job(id)));
     const auto wait = call.query.find("wait");
     const bool is_over = model::has_ended(job->state);
     const bool is_so = wait == call.query.end() || is_over ||
@@ -257,6 +262,28 @@ class Daemon {
     }
     const int status = call.method == "POST" && call.path.ends_with("/jobs") ? 201 : 200;
     answer.send({status, output::job_json(shown(*job, call))});
+  }
+
+  /// What a job that waits is waiting for: who stands before it is no secret.
+  void outlook(JobId id, const Answer& answer) {
+    const Job* job = broker_.job(id);
+    if (job == nullptr) return answer.send(refusal(no_such_job(id)));
+    output::JobOutlook out;
+    const Now at = now();
+    const auto wall = [&](policy::Instant then) {
+      return at.unix_milliseconds +
+             std::chrono::duration_cast<milliseconds>(then - at.steady).count();
+    };
+    if (const policy::WaitingJob* waiting = broker_.queue().waiting(id)) {
+      const auto seen = broker_.queue().outlook(id, at.steady);
+      out.obstruction = policy::name(seen.obstruction);
+      out.before = seen.before;
+      if (const auto fits = broker_.queue().fits_at(waiting->demand, at.steady))
+        out.fits_at = wall(*fits);
+      for (const auto& one : broker_.queue().releases(at.steady))
+        out.releases.push_back({one.job, wall(one.at), one.by_limit});
+    }
+    answer.send({200, output::outlook_json(out)});
   }
 
   void change(JobId id, std::string_view what, const Call& call, const Answer& answer) {
@@ -281,8 +308,7 @@ class Daemon {
 
   Status change_running(JobId id, std::string_view what, const Call& call) {
     const Job* job = broker_.job(id);
-    if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0))
-      return Error{ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
+    if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0)) return no_such_job(id);
     const auto asked = broker::job_of(call.body);
     if (!asked) return asked.error();
     if (what == "owners") {
