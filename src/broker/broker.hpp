@@ -67,6 +67,8 @@ class Broker {
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds);
 
   [[nodiscard]] const Job* job(JobId id) const;
+  /// What the next job that is submitted will be called.
+  [[nodiscard]] JobId next_id() const { return next_; }
   [[nodiscard]] const std::map<JobId, Job>& jobs() const { return jobs_; }
   [[nodiscard]] const model::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] const model::Snapshot& snapshot() const { return snapshot_; }

@@ -28,16 +28,16 @@ bool is_another_machine() {
   return env_nonempty("BERTH_ROOT") || env_nonempty("BERTH_NVML_LIBRARY");
 }
 
-Result<client::Client> broker_here(client::IfNone if_none) {
-  if (!is_another_machine()) return client::reach(if_none);
-  return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
-}
-
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
 }  // namespace
+
+Result<client::Client> broker_here(client::IfNone if_none) {
+  if (!is_another_machine()) return client::reach(if_none);
+  return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
+}
 
 model::Ledger ledger_of(const std::vector<Job>& jobs) {
   model::Ledger ledger;
@@ -67,11 +67,7 @@ Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
                           client::IfNone if_none) {
   auto client = broker_here(if_none);
   if (!client) return std::move(client).error();
-  Job asked;
-  asked.request = wishes.request;
-  asked.name = wishes.name;
-  asked.command = wishes.command;
-  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(asked), kSoon);
+  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(wishes.job), kSoon);
   if (!answer) return answer.error();
   auto job = client::job_in(*answer);
   if (!job) return std::move(job).error();
@@ -111,7 +107,7 @@ Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
 std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
   if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
     if (const auto jobs = client::jobs_in(*answer))
-      if (const auto place = policy::place(wishes.request, snapshot, ledger_of(*jobs)); !place)
+      if (const auto place = policy::place(wishes.job.request, snapshot, ledger_of(*jobs)); !place)
         return place.error().message;
   return text("job {} waits its turn", job_.id);
 }
@@ -143,17 +139,9 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 
 Result<model::Placement> Lease::placement(const model::Request& request,
                                           const model::Snapshot& snapshot) const {
-  model::Request named = request;
-  named.devices.clear();
-  for (const model::Grant& grant : job_.grants) named.devices.push_back(grant.unit);
-  named.memory_bytes.reset();
-  named.gpus = job_.grants.empty() ? std::optional(0) : std::nullopt;
-  auto placement = policy::place(named, snapshot);
-  if (placement && !job_.affinity.empty()) {
-    placement->cpus = job_.affinity;
-    if (request.cpus) placement->threads = *request.cpus;
-  }
-  return placement;
+  std::vector<std::string> units;
+  for (const model::Grant& grant : job_.grants) units.push_back(grant.unit);
+  return policy::place_leased(request, units, job_.affinity, snapshot);
 }
 
 void Lease::share_with(pid_t keeper) {

@@ -18,9 +18,7 @@ namespace berth::cli {
 class Lease {
  public:
   struct Wishes {
-    model::Request request;
-    std::string name;
-    std::vector<std::string> command;  // only to be told
+    model::Job job;  // its request, name, command (only to be told), limits
     bool may_wait = true;
     /// Called once, after a second: who holds what.
     std::function<void(const std::string&)> on_waiting;
@@ -57,6 +55,8 @@ class Lease {
   bool waited_ = false, ours_ = true;
 };
 
+/// client::reach, where this machine is the one that a broker looks at.
+[[nodiscard]] Result<client::Client> broker_here(client::IfNone if_none);
 /// What running jobs have.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs);
 /// That of the broker there is; an empty one where there is none.

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/lease.hpp"
+#include "cli/queue.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
 #include "inventory/observe.hpp"
@@ -107,9 +108,11 @@ Result<std::optional<Lease>> lease_for(const Context& context, const model::Requ
   const auto place = policy::place(request, snapshot);
   if (!place && place.error().id != "E0412") return place.error();
   const bool needed = !place || !place->devices.empty() || request.cpus;
-  Lease::Wishes wishes{request, context.arguments.value("--name").value_or(""),
-                       context.arguments.command, !never_waits(context),
-                       [&](const std::string& held) { note(context, text("waiting: {}", held)); }};
+  auto job = job_of(context.arguments, request);
+  if (!job) return std::move(job).error();
+  const Lease::Wishes wishes{*std::move(job), !never_waits(context), [&](const std::string& held) {
+                               note(context, text("waiting: {}", held));
+                             }};
   auto lease =
       Lease::take(wishes, snapshot, needed ? client::IfNone::kStart : client::IfNone::kFail);
   if (lease) return std::optional(*std::move(lease));
@@ -352,6 +355,10 @@ Result<int> run_run(const Context& context) {
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
+  if (context.arguments.has("--queue")) {
+    const auto queued = queue_job(context, *request, variables);
+    return queued ? *queued : fail(context, queued.error());
+  }
   auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {

@@ -86,14 +86,23 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--dry-run", nullptr, "only print what would be set and done"},
     {"--report", "FILE|-|none", "JSON to FILE; - : text on stderr, also where it is no terminal"},
     {"--no-wait", nullptr, "fail (6) instead of waiting while no device is free enough"},
+    {"--time-limit", "DURATION", "ended after so long (2h); others may start beside it by that"},
+    {"--priority", "N", "among your own waiting jobs, larger first (default: 0)"},
 });
-constexpr auto kRunOptions = join(kRequestOptions, kRunOnlyOptions);
+constexpr auto kQueueOptions = std::to_array<Option>({
+    {"--queue", nullptr, "leave it to the broker: print the job's number, and do not wait"},
+    {"--after", "JOB,…", "with --queue: when these jobs are done", true},
+});
+constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
+constexpr auto kRunOptions = join(kLeaseOptions, kQueueOptions);
 constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run -- python train.py", "on a free GPU where there is one, else on the CPU"},
     {"berth run --gpus 2 -- python train.py", "on two"},
     {"berth run --memory 8GiB -- python infer.py", "beside others, where that much is free"},
     {"berth run --cpu -- python train.py", "on the CPU, with the GPUs hidden"},
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
+    {"berth run --queue --gpus 1 -- python train.py",
+     "later, when a GPU is free; log out meanwhile"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
@@ -194,7 +203,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"run", Group::kUse, "run a program on the right device, and say how it used it", "-- COMMAND…",
      true, kRunOptions, kRunExamples, run_run},
     {"lease", Group::kUse, "have devices for a while: for a shell, or for what you start in it",
-     "[-- COMMAND…]", true, kRunOptions, kLeaseExamples, run_lease},
+     "[-- COMMAND…]", true, kLeaseOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
      kEnvExamples, run_env},
     {"serve", Group::kOperate, "give out devices: the broker that jobs get their leases from", "",

@@ -468,4 +468,20 @@ Result<model::Placement> place(const model::Request& request, const model::Snaps
   return placement;
 }
 
+Result<model::Placement> place_leased(const model::Request& request,
+                                      const std::vector<std::string>& units,
+                                      const std::string& affinity,
+                                      const model::Snapshot& snapshot) {
+  model::Request named = request;
+  named.devices = units;
+  named.memory_bytes.reset();
+  named.gpus = units.empty() ? std::optional(0) : std::nullopt;
+  auto placement = place(named, snapshot);
+  if (placement && !affinity.empty()) {
+    placement->cpus = affinity;
+    if (request.cpus) placement->threads = *request.cpus;
+  }
+  return placement;
+}
+
 }  // namespace berth::policy

@@ -3,6 +3,9 @@
 // matter. docs/environment.md tells the rules to people.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/result.hpp"
 #include "model/ledger.hpp"
 #include "model/run.hpp"
@@ -21,6 +24,12 @@ namespace berth::policy {
 [[nodiscard]] Result<model::Placement> place(const model::Request& request,
                                              const model::Snapshot& snapshot,
                                              const model::Ledger& ledger = {});
+/// Where a job is that has a lease of these units (policy::unit_id) and, unless "", of these
+/// processors. Fails as place(), where one of them has gone meanwhile.
+[[nodiscard]] Result<model::Placement> place_leased(const model::Request& request,
+                                                    const std::vector<std::string>& units,
+                                                    const std::string& affinity,
+                                                    const model::Snapshot& snapshot);
 /// A device is busy when a compute process uses it, when graphics or memory nobody accounts for
 /// take max(1 GiB, 10 % of its memory). Less than that, as a desktop needs, does not make it busy.
 /// What jobs of the ledger do there is not counted.

@@ -2,19 +2,33 @@
 // values.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace berth::run {
+
+/// Who somebody is to the kernel.
+struct Credentials {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+};
 
 struct Launch {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // NAME=value, all of it
   std::vector<int> cpus;                 // processors to stay on; empty: as it is
   std::string job_folder;                // where the keeper writes the exit status; "" nowhere
+  // Of a job that is started for somebody who is not here; else these are inherited.
+  std::string folder;  // to start in
+  std::optional<mode_t> mask;
+  std::optional<Credentials> user;  // to become; only root can become another
 };
 
 /// The caller's own: the job gets these, whatever we do to ourselves.

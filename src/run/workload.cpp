@@ -1,7 +1,9 @@
 #include "run/workload.hpp"
 
+#include <grp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,6 +47,18 @@ bool pin(const std::vector<int>& cpus) {
   return done;
 }
 
+bool become(const Credentials& user) {
+  if (::geteuid() != 0) return user.uid == ::geteuid();
+  return ::setgroups(user.groups.size(), user.groups.data()) == 0 &&
+         ::setresgid(user.gid, user.gid, user.gid) == 0 &&
+         ::setresuid(user.uid, user.uid, user.uid) == 0;
+}
+
+[[noreturn]] void give_up(int trouble, StartTrouble::Step step) {
+  say(trouble, step);
+  ::_exit(125);
+}
+
 }  // namespace
 
 void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper, int go,
@@ -52,6 +66,10 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
   if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
+  if (launch.mask) ::umask(*launch.mask);
+  if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
+  if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)
+    give_up(trouble, StartTrouble::Step::kFolder);
   std::uint64_t early = 0;
   ssize_t got = -1;
   while ((got = ::read(go, &early, sizeof early)) < 0 && errno == EINTR) {

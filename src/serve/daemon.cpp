@@ -1,8 +1,5 @@
 #include "serve/daemon.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,13 +9,16 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "broker/broker.hpp"
 #include "broker/job_record.hpp"
 #include "broker/journal.hpp"
-#include "output/error.hpp"
 #include "output/jobs_json.hpp"
+#include "serve/launcher.hpp"
 #include "serve/observer.hpp"
+#include "serve/refusal.hpp"
 #include "serve/server.hpp"
+#include "serve/watches.hpp"
 #include "system/process.hpp"
 #include "system/process_text.hpp"
 
@@ -44,45 +44,6 @@ Now now() {
           duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count()};
 }
 
-int status_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalidArgument:
-      return 400;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kPermissionDenied:
-      return 403;
-    case ErrorCode::kRefused:
-    case ErrorCode::kNoDevice:
-    case ErrorCode::kUnsupported:
-      return 409;
-    case ErrorCode::kUnavailable:
-      return 503;
-    case ErrorCode::kInternal:
-      return 500;
-  }
-  return 500;
-}
-
-Reply refusal(const Error& error) {
-  return {status_of(error), output::error_json(error, 0)};
-}
-
-Error no_such_place(const Call& call) {
-  return {ErrorCode::kNotFound, "E0911",
-          text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
-}
-
-Error no_such_job(JobId id) {
-  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
-}
-
-std::optional<std::uint64_t> start_ticks_of(std::int64_t pid) {
-  const auto line = slurp("/proc/" + std::to_string(pid) + "/stat", 4096);
-  const auto stat = line ? system::parse_stat(*line) : std::nullopt;
-  return stat ? std::optional(stat->start_ticks) : std::nullopt;
-}
-
 std::optional<std::uint32_t> uid_of(std::int64_t pid) {
   const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
   return status ? system::parse_status(*status).uid : std::nullopt;
@@ -90,9 +51,10 @@ std::optional<std::uint32_t> uid_of(std::int64_t pid) {
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, Journal journal)
+  Daemon(const DaemonOptions& options, Journal journal, Launcher launcher)
       : options_(options),
         journal_(std::move(journal)),
+        launcher_(std::move(launcher)),
         users_("/etc"),
         signals_(loop_, SIGTERM, SIGINT),
         tick_(loop_),
@@ -126,10 +88,7 @@ class Daemon {
   void look() {
     if (looking_) return;
     looking_ = true;
-    std::vector<JobRoot> roots;
-    for (const auto& [id, watches] : watched_)
-      for (const Watch& one : watches) roots.push_back({id, one.process.pid});
-    observer_.ask(std::move(roots));
+    observer_.ask(watches_.roots());
   }
 
   void seen(Look look) {
@@ -147,8 +106,17 @@ class Daemon {
     if (!jobs) return stop_with(jobs.error());
     for (const Job& job : *jobs) broker_.restore(job, now());
     for (const Job& job : *jobs)
-      if (job.state == JobState::kRunning) watch(job.id, job.owners);
+      if (job.state == JobState::kRunning) find_again(job);
     if (ready_) ready_();
+  }
+
+  void find_again(const Job& job) {
+    if (!job.owners.empty() || !job.queued) return watches_.watch(job.id, job.owners);
+    // It was written down that it runs; whether it was started its folder knows.
+    const auto keeper = launcher_.keeper(job.id);
+    if (!keeper) return launch(job.id);
+    broker_.set_owners(job.id, {*keeper});
+    watches_.watch(job.id, {*keeper});
   }
 
   void stop_with(const Error& error) {
@@ -208,9 +176,16 @@ class Daemon {
     job.after = std::move(asked->after);
     job.owners = *owners;
     if (asked->state == JobState::kHeld) job.state = JobState::kHeld;
+    const bool job_is_queued = job.queued;
+    if (job_is_queued) {
+      job.id = broker_.next_id();
+      job.log = launcher_.log(job.id);
+      if (auto ready = launcher_.prepare(job, call); !ready)
+        return answer.send(refusal(ready.error()));
+    }
     const auto id = broker_.submit(std::move(job), now());
     if (!id) return answer.send(refusal(id.error()));
-    watch(*id, *owners);
+    if (!job_is_queued) watches_.watch(*id, *owners);
     if (settle())
       show(*id, call, answer);
     else
@@ -290,7 +265,7 @@ class Daemon {
     const broker::Caller caller = caller_of(call);
     Status done = Done{};
     if (what == "cancel")
-      done = broker_.cancel(id, caller, now());
+      done = cancel(id, call);
     else if (what == "hold")
       done = broker_.hold(id, true, caller, now());
     else if (what == "release")
@@ -315,12 +290,12 @@ class Daemon {
       const auto owners = owners_of(*asked, call);
       if (!owners) return owners.error();
       broker_.set_owners(id, *owners);
-      watch(id, *owners);
+      watches_.watch(id, *owners);
       return Done{};
     }
     const bool is_good = asked->outcome && asked->outcome->kind == model::OutcomeClass::kOk;
     broker_.end(id, is_good ? JobState::kDone : JobState::kFailed, asked->outcome, "", now());
-    watched_.erase(id);
+    watches_.forget(id);
     return Done{};
   }
 
@@ -329,20 +304,24 @@ class Daemon {
   /// Starts what fits, writes it all down, and tells those who wait. False where it could not be
   /// written: nothing of it is told then, and the daemon ends, to begin again from the journal.
   bool settle() {
-    static_cast<void>(broker_.start_what_fits(now()));
-    const auto changed = broker_.changed();
-    if (changed.empty()) return true;
-    std::vector<const Job*> rows;
-    rows.reserve(changed.size());
-    for (const JobId id : changed) rows.push_back(broker_.job(id));
-    const auto written = journal_.write(rows);
-    if (!written) {
-      stop_with(written.error());
-      return false;
+    for (;;) {
+      const auto started = broker_.start_what_fits(now());
+      const auto changed = broker_.changed();
+      if (changed.empty()) return true;
+      std::vector<const Job*> rows;
+      rows.reserve(changed.size());
+      for (const JobId id : changed) rows.push_back(broker_.job(id));
+      const auto written = journal_.write(rows);
+      if (!written) {
+        stop_with(written.error());
+        return false;
+      }
+      is_dirty_ = true;
+      for (const JobId id : changed) tell(id);
+      // Only what is written down may run: a broker that follows this one would start it again.
+      for (const JobId id : started)
+        if (broker_.job(id)->queued) launch(id);
     }
-    is_dirty_ = true;
-    for (const JobId id : changed) tell(id);
-    return true;
   }
 
   void tell(JobId id) {
@@ -358,50 +337,85 @@ class Daemon {
 
   // The processes of jobs.
 
-  struct Watch {
-    model::ProcessId process;
-    std::unique_ptr<asio::posix::stream_descriptor> handle;
-  };
-
-  void watch(JobId id, const std::vector<model::ProcessId>& owners) {
-    auto& watches = watched_[id];
-    watches.clear();
-    for (const model::ProcessId& one : owners) {
-      const int handle = static_cast<int>(::syscall(SYS_pidfd_open, one.pid, 0));
-      // Not this process any more: its number was given to another.
-      if (handle >= 0 && start_ticks_of(one.pid) != one.start_ticks) {
-        ::close(handle);
-        continue;
-      }
-      if (handle < 0) continue;
-      watches.push_back({one, std::make_unique<asio::posix::stream_descriptor>(loop_, handle)});
-      watches.back().handle->async_wait(asio::posix::stream_descriptor::wait_read,
-                                        [this, id, one](error_code problem) {
-                                          if (!problem) gone(id, one);
-                                        });
-    }
-    if (watches.empty() && !owners.empty()) asio::post(loop_, [this, id] { all_gone(id); });
-  }
-
-  void gone(JobId id, const model::ProcessId& process) {
-    const auto found = watched_.find(id);
-    if (found == watched_.end()) return;
-    std::erase_if(found->second, [&](const Watch& one) { return one.process == process; });
-    if (found->second.empty()) all_gone(id);
-  }
-
   void all_gone(JobId id) {
-    const auto found = watched_.find(id);
-    if (found == watched_.end() || !found->second.empty()) return;
-    watched_.erase(found);
     const Job* job = broker_.job(id);
     if (job == nullptr) return;
-    if (job->state == JobState::kRunning)
-      broker_.end(id, JobState::kLost, {},
-                  std::string(tr("its processes are gone, and nobody said how they ended")), now());
-    else
+    if (job->state != JobState::kRunning)
       static_cast<void>(broker_.cancel(id, {job->uid, true}, now()));
+    else if (!job->queued)
+      end_lost(id);
+    else
+      keeper_gone(*job);
     settle();
+  }
+
+  void end_lost(JobId id) {
+    broker_.end(id, JobState::kLost, {},
+                std::string(tr("its processes are gone, and nobody said how they ended")), now());
+  }
+
+  /// What it wrote last, or who kept the job in its place (two may be started for one job where the
+  /// broker died in between; the first keeps it).
+  void keeper_gone(const Job& job) {
+    const JobId id = job.id;
+    if (const auto outcome = launcher_.outcome(id)) {
+      const auto told = stopped_.extract(id);
+      const bool is_good = outcome->kind == model::OutcomeClass::kOk;
+      const JobState state = !told.empty() ? told.mapped().state
+                             : is_good     ? JobState::kDone
+                                           : JobState::kFailed;
+      return broker_.end(id, state, outcome, told.empty() ? "" : told.mapped().why, now());
+    }
+    const auto keeper = launcher_.keeper(id);
+    const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
+    if (!lives) return end_lost(id);
+    broker_.set_owners(id, {*keeper});
+    watches_.watch(id, {*keeper});
+  }
+
+  /// Starts what the broker starts itself; what cannot start has ended.
+  void launch(JobId id) {
+    const Job& job = *broker_.job(id);
+    const auto keeper = launcher_.start_job(job, broker_.snapshot());
+    if (!keeper) {
+      model::Outcome none;
+      return broker_.end(id, JobState::kFailed, none, keeper.error().message, now());
+    }
+    broker_.set_owners(id, {*keeper});
+    watches_.watch(id, {*keeper});
+  }
+
+  /// Who ended a running job, and why: until its keeper has.
+  struct Stopped {
+    JobState state = JobState::kCancelled;
+    std::string why;
+  };
+
+  void stop(JobId id, Stopped how) {
+    if (!watches_.signal(id, SIGTERM)) return;
+    stopped_.insert_or_assign(id, std::move(how));
+  }
+
+  Status cancel(JobId id, const Call& call) {
+    const Job* job = broker_.job(id);
+    const broker::Caller caller = caller_of(call);
+    const bool runs = job != nullptr && job->state == JobState::kRunning;
+    if (!runs || (!caller.admin && caller.uid != job->uid))
+      return broker_.cancel(id, caller, now());
+    stop(id, {});
+    return Done{};
+  }
+
+  void stop_what_is_over_its_limit() {
+    const auto at = now();
+    for (const JobRoot& root : watches_.roots()) {
+      const Job* job = broker_.job(root.job);
+      if (job == nullptr || !job->time_limit || !job->started_unix_milliseconds) continue;
+      if (at.unix_milliseconds - *job->started_unix_milliseconds < job->time_limit->count())
+        continue;
+      stop(root.job, {JobState::kFailed,
+                      text("its time limit of {} was over", show_duration(*job->time_limit))});
+    }
   }
 
   // Time.
@@ -415,6 +429,7 @@ class Daemon {
         asio::post(syncing_, [this] { journal_.sync(); });
         journal_.tidy();
       }
+      stop_what_is_over_its_limit();
       if (broker_.queue().waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
       const bool is_idle = broker_.queue().waiting_count() + broker_.queue().running_count() == 0;
       if (options_.idle_seconds > 0 && is_idle &&
@@ -433,6 +448,9 @@ class Daemon {
   asio::io_context loop_{1};
   Broker broker_{options_.rules};
   Journal journal_;
+  Launcher launcher_;
+  Watches watches_{loop_, [this](JobId id) { all_gone(id); }};
+  std::map<JobId, Stopped> stopped_;
   system::UserNames users_;
   std::unique_ptr<Server> server_;
   asio::signal_set signals_;
@@ -441,7 +459,6 @@ class Daemon {
   std::function<void()> ready_;
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
   std::list<std::pair<JobId, Waiting>> waiting_;
-  std::map<JobId, std::vector<Watch>> watched_;
   std::optional<Error> fault_;
   policy::Instant seen_at_{-1'000'000}, last_call_ = now().steady;
   bool looking_ = false, is_restored_ = false, is_dirty_ = false;
@@ -451,9 +468,11 @@ class Daemon {
 }  // namespace
 
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
+  auto launcher = Launcher::start(options.state_folder, options.for_all);
+  if (!launcher) return std::move(launcher).error();
   auto journal = Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
-  Daemon daemon(options, *std::move(journal));
+  Daemon daemon(options, *std::move(journal), *std::move(launcher));
   return daemon.run(ready);
 }
 

@@ -271,6 +271,18 @@ bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
   return true;
 }
 
+std::vector<gid_t> groups_of(int socket) {
+  std::vector<gid_t> groups(64);
+  socklen_t size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+  int problem = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+  if (problem != 0 && errno == ERANGE) {
+    groups.resize(size / sizeof(gid_t));
+    problem = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+  }
+  groups.resize(problem == 0 ? size / sizeof(gid_t) : 0);
+  return groups;
+}
+
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_accept([weak = std::weak_ptr(parts)](error_code problem, Socket socket) {
@@ -289,7 +301,8 @@ void accept(const std::shared_ptr<Parts>& parts) {
     const bool known =
         ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
     if (known && make_room(here->open, here->limits, credentials.uid)) {
-      const Peer peer{credentials.pid, credentials.uid, credentials.gid};
+      const Peer peer{credentials.pid, credentials.uid, credentials.gid,
+                      groups_of(socket.native_handle())};
       std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
     }
     accept(here);

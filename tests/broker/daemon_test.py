@@ -256,6 +256,31 @@ class TwoUsers(Daemon):
         self.assertEqual(client.job(mine["id"])["name"], "secret-name")
         self.assertEqual(client.jobs()[waiting["id"]]["state"], "waiting")
 
+    def test_a_queued_job_is_its_users_own_to_the_kernel_too(self):
+        spec = {"folder": "/", "umask": 0o022, "environment": [f"PATH={os.environ['PATH']}", "SECRET=word"], "uid": 0, "gid": 0,
+                "groups": [0]}
+        status, said = self.as_nobody("POST", "/v1/jobs", {"queued": True, "spec": spec, "request": {"gpus": 1},
+                                                           "command": ["sh", "-c", "id -u; id -G; touch /root/x; kill -0 $PPID"]})
+        self.assertEqual(status, 201, said)
+        job = self.client().job(said["job"]["id"], "ended")
+        self.assertEqual(job["state"], "failed", job)
+        log = pathlib.Path(job["log"])
+        lines = log.read_text().splitlines()
+        self.assertEqual(lines[:2], [str(NOBODY), "65534"])
+        self.assertFalse(pathlib.Path("/root/x").exists())
+        self.assertIn("kill: Operation not permitted", log.read_text())  # its keeper is not its own
+        about = log.stat()
+        self.assertEqual((about.st_uid, about.st_mode & 0o777), (NOBODY, 0o600))
+        for name in ("launch", "status", "keeper"):
+            file = (log.parent / name).stat()
+            self.assertEqual((file.st_uid, file.st_mode & 0o077), (0, 0), name)
+        # Neither the words nor the variables of one user are another's to see.
+        mine = self.client().submit(request={"gpus": 1}, queued=True, command=["secret-word"], spec=spec)
+        seen = [one for one in self.as_nobody("GET", "/v1/jobs", {})[1]["jobs"] if one["id"] == mine["id"]]
+        self.assertEqual(len(seen), 1)
+        for key in ("log", "command", "name", "why"):
+            self.assertNotIn(key, seen[0])
+
     def test_whose_job_it_is_the_kernel_says(self):
         status, said = self.as_nobody("POST", "/v1/jobs", {"uid": 0, "user": "root", "tier": 1, "command": ["true"],
                                                            "request": {"gpus": 1}, "state": "done", "id": 77})

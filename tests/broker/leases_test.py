@@ -6,66 +6,16 @@ usage: leases_test.py BERTH
 """
 import json
 import os
-import pathlib
 import signal
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-BERTH = os.path.abspath(sys.argv.pop(1))
+from machine import Machine
+
 SHOW = "echo $CUDA_VISIBLE_DEVICES job $BERTH_JOB"
 
 
-def wait_until(condition, seconds=20.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
-
-
-class Leases(unittest.TestCase):
-    def setUp(self):
-        """A shell that waits is the simulated machine: what is started with its variables is on it."""
-        self.machine = subprocess.Popen([BERTH, "sim", "--machine", "lab-4x3090", "--", "sh", "-c", "env -0; cat"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        said = b""
-        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
-            said += os.read(self.machine.stdout.fileno(), 65536)
-        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
-        self.folder = tempfile.TemporaryDirectory(prefix="berth-test-")
-        self.addCleanup(self.folder.cleanup)
-
-    def tearDown(self):
-        self.machine.stdin.close()
-        self.machine.wait(60)
-        self.machine.stdout.close()
-        self.assertTrue(wait_until(lambda: not self.brokers()), "the broker ends with its machine")
-
-    def brokers(self):
-        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and b"\0serve\0" in (entry / "cmdline").read_bytes() and mark in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
-
-    def start(self, *words, **more):
-        process = subprocess.Popen([BERTH, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: (process.kill(), process.wait(), process.stdout.close(), process.stderr.close()))
-        return process
-
-    def run_berth(self, *words, **more):
-        return subprocess.run([BERTH, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=60)
-
+class Leases(Machine):
     def test_the_first_job_starts_a_broker_and_the_second_uses_it(self):
         self.assertEqual(self.brokers(), [])
         first = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW)
@@ -110,39 +60,21 @@ class Leases(unittest.TestCase):
         self.assertEqual(self.run_berth("run", "--gpus", "4", "--", "true").returncode, 0)
 
     def test_the_exit_code_is_known_though_the_broker_was_killed(self):
-        first = self.start("run", "--gpus", "1", "--", "sh", "-c", "echo started; read line; exit 3")
-        first.kill()
-        first = subprocess.Popen([BERTH, "run", "--gpus", "1", "--json", "--", "sh", "-c", "echo started; read line; exit 3"],
-                                 env=self.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True)
+        first = self.start("run", "--gpus", "1", "--json", "--", "sh", "-c", "echo started; read line; exit 3")
         self.assertEqual(first.stdout.readline(), "started\n")
-        for pid in self.brokers():
-            os.kill(pid, signal.SIGKILL)
+        self.kill_brokers()
         # The next broker knows what was given away.
         other = self.run_berth("run", "--gpus", "4", "--no-wait", "--", "true")
         self.assertEqual(other.returncode, 6, other.stderr)
-        for pid in self.brokers():
-            os.kill(pid, signal.SIGKILL)
+        self.kill_brokers()
         said = first.communicate("go\n", timeout=60)[1]
         self.assertEqual(first.returncode, 3)
         report = json.loads(said)
         self.assertEqual(self.job(report["job"])["outcome"], {"class": "failed", "exit_code": 3, "signal": None})
 
-    def job(self, number):
-        import http.client
-        import socket
-        connection = http.client.HTTPConnection("berth")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock")
-        connection.request("GET", f"/v1/jobs/{number}")
-        with connection.getresponse() as answer:
-            said = json.loads(answer.read())
-        connection.close()
-        return said["job"]
-
     def test_inside_a_job_no_second_lease_is_taken(self):
-        script = (f"{SHOW}; {BERTH} run --gpus 1 -- sh -c '{SHOW}'; {BERTH} run -- sh -c '{SHOW}';"
-                  f"{BERTH} run --gpus 3 -- true; echo code $?")
+        script = (f"{SHOW}; {self.berth} run --gpus 1 -- sh -c '{SHOW}'; {self.berth} run -- sh -c '{SHOW}';"
+                  f"{self.berth} run --gpus 3 -- true; echo code $?")
         outer = self.run_berth("lease", "--gpus", "2", "--", "sh", "-c", script)
         first, *inner = outer.stdout.splitlines()
         self.assertRegex(first, "^[0-3],[0-3] job 1$")
@@ -156,7 +88,7 @@ class Leases(unittest.TestCase):
         self.assertEqual((shell.returncode, shell.stdout, shell.stderr), (0, "", ""))
 
     def test_where_nothing_can_be_written_the_job_runs_without_a_lease(self):
-        blocked = pathlib.Path(self.folder.name, "file")
+        blocked = self.folder / "file"
         blocked.touch()
         done = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", SHOW, BERTH_STATE_DIR=f"{blocked}/state")
         self.assertEqual((done.returncode, done.stdout), (0, "0 job\n"))
@@ -165,4 +97,5 @@ class Leases(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    Machine.berth = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -1,0 +1,102 @@
+#include "cli/queue.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "broker/job_record.hpp"
+#include "cli/lease.hpp"
+#include "client/jobs.hpp"
+
+namespace berth::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+Error contradiction(const char* option) {
+  return {ErrorCode::kInvalidArgument, "E0010",
+          text("{} and {} contradict each other", "--queue", option),
+          text("leave one of them out")};
+}
+
+/// umask() tells only by setting; this thread is the only one yet.
+mode_t mask_of_ours() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+Result<std::string> body_of(const model::Job& job,
+                            const std::map<std::string, std::string>& variables) {
+  std::error_code problem;
+  const std::string folder = std::filesystem::current_path(problem);
+  if (problem)
+    return Error{ErrorCode::kUnavailable, "E0517",
+                 text("this folder cannot be named: {}", problem.message()), "cd ~"};
+  Json environment = Json::array();
+  for (const auto& [name, value] : variables)
+    if (name != "BERTH_JOB") environment.push_back(name + "=" + value);
+  try {
+    Json body = Json::parse(broker::record_of(job));
+    body["spec"] = {{"folder", folder}, {"umask", mask_of_ours()}, {"environment", environment}};
+    return body.dump();
+  } catch (const Json::exception& wrong) {
+    return Error{ErrorCode::kInvalidArgument, "E0913",
+                 text("the job cannot be queued: {}", wrong.what()),
+                 "berth run --queue -- python train.py"};
+  }
+}
+
+}  // namespace
+
+Result<model::Job> job_of(const Arguments& arguments, const model::Request& request) {
+  model::Job job;
+  job.request = request;
+  job.name = arguments.value("--name").value_or("");
+  job.command = arguments.command;
+  job.queued = arguments.has("--queue");
+  if (const auto given = arguments.value("--time-limit")) {
+    auto limit = parse_duration(*given);
+    if (!limit) return std::move(limit).error().during("--time-limit");
+    job.time_limit = *limit;
+  }
+  if (const auto given = arguments.value("--priority")) {
+    auto priority = parse_integer(*given, -1000, 1000);
+    if (!priority) return std::move(priority).error().during("--priority");
+    job.priority = static_cast<int>(*priority);
+  }
+  for (const std::string& list : arguments.values("--after"))
+    for (const std::string_view one : split(list, ',')) {
+      auto id = parse_integer(trim(one), 1, std::numeric_limits<std::int64_t>::max());
+      if (!id) return std::move(id).error().during("--after");
+      job.after.push_back(static_cast<model::JobId>(*id));
+    }
+  return job;
+}
+
+Result<int> queue_job(const Context& context, const model::Request& request,
+                      const std::map<std::string, std::string>& variables) {
+  for (const char* option : {"--dry-run", "--no-wait", "--report"})
+    if (context.arguments.has(option)) return contradiction(option);
+  const auto job = job_of(context.arguments, request);
+  if (!job) return job.error();
+  auto body = body_of(*job, variables);
+  if (!body) return std::move(body).error();
+  auto client = broker_here(client::IfNone::kStart);
+  if (!client) return std::move(client).error();
+  const auto answer = client->call("POST", "/v1/jobs", *std::move(body));
+  if (!answer) return answer.error();
+  const auto queued = client::job_in(*answer);
+  if (!queued) return queued.error();
+  context.out(context.json ? answer->body : text("job {}", queued->id) + "\n");
+  return 0;
+}
+
+}  // namespace berth::cli

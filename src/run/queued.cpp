@@ -1,0 +1,288 @@
+#include "run/queued.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "run/descendants.hpp"
+#include "run/ending.hpp"
+#include "run/job_folder.hpp"
+#include "run/own_name.hpp"
+#include "run/workload.hpp"
+
+namespace berth::run {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostLaunchBytes = 4U << 20U;
+constexpr int kNotStarted = 125;
+
+Error unusable(const std::string& path, const std::string& why) {
+  return {ErrorCode::kUnavailable, "E0517",
+          text("the job's file {} cannot be used: {}", printable(path), why),
+          "df -h " + printable(path)};
+}
+
+/// Complete or not there.
+bool write_whole(const std::string& path, std::string_view bytes) {
+  const std::string draft = path + "." + std::to_string(::getpid());
+  {
+    const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file) return false;
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        ::unlink(draft.c_str());
+        return false;
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  return ::rename(draft.c_str(), path.c_str()) == 0;
+}
+
+/// Of several keepers of one job exactly one gets true, and that is written before anything starts.
+bool claim(const std::string& job_folder) {
+  const auto self = read_stat("/proc", ::getpid());
+  if (!self) return false;
+  const std::string mine = job_folder + "/keeper." + std::to_string(::getpid());
+  if (!write_whole(mine, std::to_string(::getpid()) + " " + std::to_string(self->start_ticks)))
+    return false;
+  const bool first = ::link(mine.c_str(), (job_folder + "/keeper").c_str()) == 0;
+  ::unlink(mine.c_str());
+  return first;
+}
+
+bool use_log(const std::string& job_folder, const std::optional<Credentials>& user) {
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const Descriptor log(::open((job_folder + "/log").c_str(),
+                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (log && user && ::geteuid() == 0 && ::fchown(log.get(), user->uid, user->gid) != 0)
+    return false;
+  return nothing && log && ::dup2(nothing.get(), 0) == 0 && ::dup2(log.get(), 1) == 1 &&
+         ::dup2(log.get(), 2) == 2;
+}
+
+void say(const std::string& sentence) {
+  const std::string line = "berth: " + sentence + "\n";
+  [[maybe_unused]] const ssize_t said = ::write(2, line.data(), line.size());
+}
+
+class LoneKeeper {
+ public:
+  LoneKeeper(const Launch& launch, std::string job_folder)
+      : launch_(launch), job_folder_(std::move(job_folder)) {}
+
+  void run() {
+    sigset_t mine;
+    ::sigemptyset(&mine);
+    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&mine, number);
+    ::pthread_sigmask(SIG_BLOCK, &mine, nullptr);
+    signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_ || !start()) {
+      say(text("cannot start the job: {}", ::strerrordesc_np(errno)));
+      write_status(job_folder_, 0, kNotStarted << 8);
+      return;
+    }
+    while (!ended_ && !told_to_end_) {
+      std::array<pollfd, 2> waits{{{signals_.get(), POLLIN, 0}, {trouble_.get(), POLLIN, 0}}};
+      if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (waits[1].revents != 0) hear_of_the_start();
+      if (waits[0].revents != 0) take_signals();
+    }
+    EndingPlan plan;
+    plan.none_left = [this] { return reap_all(); };
+    plan.wait = [this](milliseconds most) {
+      pollfd wait{signals_.get(), POLLIN, 0};
+      ::poll(&wait, 1, static_cast<int>(most.count()));
+      drain_signals();
+      return false;
+    };
+    static_cast<void>(end_descendants(plan));
+    write_status(job_folder_, workload_, status_);
+  }
+
+ private:
+  bool start() {
+    std::array<int, 2> trouble{-1, -1};
+    std::array<int, 2> go{-1, -1};
+    if (::pipe2(trouble.data(), O_CLOEXEC) != 0 || ::pipe2(go.data(), O_CLOEXEC) != 0) return false;
+    trouble_.reset(trouble[0]);
+    const Descriptor go_on(go[1]);
+    const Descriptor says(trouble[1]);
+    const Descriptor waits(go[0]);
+    const pid_t self = ::getpid();
+    Inherited inherited;
+    ::sigemptyset(&inherited.mask);
+    inherited.on_child = {};
+    inherited.on_child.sa_handler = SIG_DFL;
+    workload_ = ::fork();
+    if (workload_ == 0) become_workload(launch_, inherited, self, waits.get(), says.get());
+    if (workload_ < 0) return false;
+    const std::uint64_t no_signals = 0;
+    return ::write(go_on.get(), &no_signals, sizeof no_signals) == sizeof no_signals;
+  }
+
+  void hear_of_the_start() {
+    StartTrouble trouble;
+    const ssize_t n = ::read(trouble_.get(), &trouble, sizeof trouble);
+    if (n < 0 && errno == EINTR) return;
+    if (n != static_cast<ssize_t>(sizeof trouble)) {
+      trouble_.reset();
+      return;
+    }
+    const std::string why = ::strerrordesc_np(trouble.error);
+    switch (trouble.step) {
+      case StartTrouble::Step::kPinning:
+        return say(
+            text("the processors could not be set ({}); the job ran on all it may use", why));
+      case StartTrouble::Step::kUser:
+        return say(text("cannot become the user {}: {}", launch_.user->uid, why));
+      case StartTrouble::Step::kFolder:
+        return say(text("cannot go to the folder {}: {}", printable(launch_.folder), why));
+      case StartTrouble::Step::kExec:
+        return say(text("'{}' cannot be executed: {}", printable(launch_.command.front()), why));
+    }
+  }
+
+  void drain_signals() {
+    signalfd_siginfo one;
+    while (::read(signals_.get(), &one, sizeof one) == sizeof one)
+      if (one.ssi_signo != SIGCHLD) told_to_end_ = true;
+  }
+
+  void take_signals() {
+    drain_signals();
+    static_cast<void>(reap_all());
+  }
+
+  /// True when there is no child, so nothing at all below us.
+  bool reap_all() {
+    for (;;) {
+      int status = 0;
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG | __WALL);
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid <= 0) return pid < 0;
+      if (pid != workload_) continue;
+      ended_ = true;
+      status_ = status;
+      while (trouble_) hear_of_the_start();
+    }
+  }
+
+  const Launch& launch_;
+  std::string job_folder_;
+  Descriptor signals_, trouble_;
+  pid_t workload_ = -1;
+  int status_ = SIGKILL;  // where it is never seen to end
+  bool ended_ = false, told_to_end_ = false;
+};
+
+void keep(const std::string& job_folder) {
+  const auto launch = read_launch(job_folder);
+  if (!launch || !claim(job_folder)) return;
+  if (!use_log(job_folder, launch->user)) {
+    write_status(job_folder, 0, kNotStarted << 8);
+    return;
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  close_all_but({0, 1, 2});
+  LoneKeeper keeper(*launch, job_folder);
+  keeper.run();
+}
+
+}  // namespace
+
+Status write_launch(const std::string& job_folder, const Launch& launch) {
+  const Credentials user = launch.user.value_or(Credentials{});
+  const Json json{{"command", launch.command}, {"environment", launch.environment},
+                  {"cpus", launch.cpus},       {"folder", launch.folder},
+                  {"umask", *launch.mask},     {"uid", user.uid},
+                  {"gid", user.gid},           {"groups", user.groups}};
+  const std::string path = job_folder + "/launch";
+  // Words and variables are bytes; what is no UTF-8 cannot come this way.
+  std::string bytes;
+  try {
+    bytes = json.dump();
+  } catch (const Json::exception&) {
+    return unusable(path, text("its words are not UTF-8"));
+  }
+  if (!write_whole(path, bytes)) return unusable(path, ::strerrordesc_np(errno));
+  return Done{};
+}
+
+Result<Launch> read_launch(const std::string& job_folder) try {
+  const std::string path = job_folder + "/launch";
+  const auto bytes = slurp(path, kMostLaunchBytes);
+  if (!bytes) return unusable(path, text("it cannot be read"));
+  const Json json = Json::parse(*bytes);
+  Launch launch;
+  Credentials user;
+  json.at("command").get_to(launch.command);
+  json.at("environment").get_to(launch.environment);
+  json.at("cpus").get_to(launch.cpus);
+  json.at("folder").get_to(launch.folder);
+  launch.mask = json.at("umask").get<mode_t>();
+  json.at("uid").get_to(user.uid);
+  json.at("gid").get_to(user.gid);
+  json.at("groups").get_to(user.groups);
+  launch.user = std::move(user);
+  if (launch.command.empty()) return unusable(path, text("it has no command"));
+  return launch;
+} catch (const Json::exception& problem) {
+  return unusable(job_folder + "/launch", problem.what());
+}
+
+std::optional<model::ProcessId> keeper_of(const std::string& job_folder) {
+  const auto line = read_line(job_folder + "/keeper");
+  if (!line) return std::nullopt;
+  const auto words = split(*line, ' ');
+  if (words.size() != 2) return std::nullopt;
+  const auto pid = to_number(words[0]);
+  const auto ticks = to_number(words[1]);
+  if (!pid || !ticks) return std::nullopt;
+  return model::ProcessId{*pid, static_cast<std::uint64_t>(*ticks)};
+}
+
+std::optional<model::Outcome> outcome_of(const std::string& job_folder) {
+  const auto bytes = slurp(job_folder + "/status", 4096);
+  if (!bytes) return std::nullopt;
+  const Json json = Json::parse(*bytes, nullptr, false);
+  if (!json.is_object() || !json.contains("exit_code") || !json["exit_code"].is_number_integer())
+    return std::nullopt;
+  model::Outcome outcome;
+  outcome.exit_code = json["exit_code"].get<int>();
+  outcome.kind = outcome.exit_code == 0 ? model::OutcomeClass::kOk : model::OutcomeClass::kFailed;
+  if (const auto signal = json.find("signal");
+      signal != json.end() && signal->is_number_integer()) {
+    outcome.kind = model::OutcomeClass::kSignal;
+    outcome.signal = signal->get<int>();
+  }
+  return outcome;
+}
+
+void keep_queued(const std::string& job_folder) {
+  ::signal(SIGCHLD, SIG_DFL);
+  ::setsid();
+  call_oneself("job-keeper");
+  keep(job_folder);
+  ::_exit(0);
+}
+
+}  // namespace berth::run

@@ -1,0 +1,128 @@
+#include "serve/launcher.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "model/cpu_list.hpp"
+#include "policy/environment.hpp"
+#include "policy/placement.hpp"
+#include "run/queued.hpp"
+
+namespace berth::serve {
+namespace {
+
+using Json = nlohmann::json;
+using model::Job;
+
+Error wrong(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0913", text("the job cannot be queued: {}", why),
+          "berth run --queue -- python train.py"};
+}
+
+Error unusable(const std::string& folder, int problem) {
+  return {
+      ErrorCode::kUnavailable, "E0517",
+      text("the job's file {} cannot be used: {}", printable(folder), ::strerrordesc_np(problem)),
+      "df -h " + printable(folder)};
+}
+
+Result<run::Launch> spec_of(const Call& call) try {
+  const Json json = Json::parse(call.body);
+  const Json& spec = json.at("spec");
+  run::Launch launch;
+  json.at("command").get_to(launch.command);
+  spec.at("environment").get_to(launch.environment);
+  spec.at("folder").get_to(launch.folder);
+  launch.mask = spec.at("umask").get<mode_t>() & 0777U;
+  const auto has_zero = [](const std::string& word) {
+    return word.find('\0') != std::string::npos;
+  };
+  bool sound =
+      !launch.command.empty() && launch.folder.starts_with('/') && !has_zero(launch.folder);
+  for (const auto& words : {launch.command, launch.environment})
+    for (const std::string& word : words) sound = sound && !has_zero(word);
+  if (!sound) return wrong(text("it has no command, or no folder to start in"));
+  return launch;
+} catch (const Json::exception& problem) {
+  return wrong(problem.what());
+}
+
+std::map<std::string, std::string> variables_of(const std::vector<std::string>& environment) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& one : environment)
+    if (const auto at = one.find('='); at != std::string::npos && at > 0)
+      variables[one.substr(0, at)] = one.substr(at + 1);
+  return variables;
+}
+
+}  // namespace
+
+Result<Launcher> Launcher::start(std::string state_folder, bool for_all) {
+  auto nursery = run::Nursery::start();
+  if (!nursery) return std::move(nursery).error();
+  return Launcher(std::move(state_folder), for_all, *std::move(nursery));
+}
+
+Status Launcher::prepare(const Job& job, const Call& call) const {
+  auto launch = spec_of(call);
+  if (!launch) return std::move(launch).error();
+  launch->user = run::Credentials{call.peer.uid, call.peer.gid, call.peer.groups};
+  forget(job.id);  // of a broker that died before it had written the number down
+  const std::string jobs = state_folder_ + "/jobs";
+  if (::mkdir(jobs.c_str(), for_all_ ? 0711 : 0700) != 0 && errno != EEXIST)
+    return unusable(jobs, errno);
+  // Users come to their own logs; what else is there has modes of its own.
+  if (for_all_ && ::chmod(state_folder_.c_str(), 0711) != 0) return unusable(state_folder_, errno);
+  const std::string mine = folder(job.id);
+  if (::mkdir(mine.c_str(), for_all_ ? 0711 : 0700) != 0) return unusable(mine, errno);
+  if (auto written = run::write_launch(mine, *launch); !written) {
+    forget(job.id);
+    return written;
+  }
+  return Done{};
+}
+
+Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapshot& snapshot) {
+  std::vector<std::string> units;
+  for (const model::Grant& grant : job.grants) units.push_back(grant.unit);
+  const auto placement = policy::place_leased(job.request, units, job.affinity, snapshot);
+  if (!placement) return placement.error();
+  auto launch = run::read_launch(folder(job.id));
+  if (!launch) return std::move(launch).error();
+  auto variables = variables_of(launch->environment);
+  const auto environment = policy::environment_for(*placement, snapshot, variables, {});
+  for (const model::Setting& one : environment.settings) {
+    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
+    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
+  }
+  variables["BERTH_JOB"] = std::to_string(job.id);
+  launch->environment.clear();
+  for (const auto& [name, value] : variables) launch->environment.push_back(name + "=" + value);
+  launch->cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
+  if (auto written = run::write_launch(folder(job.id), *launch); !written)
+    return std::move(written).error();
+  return nursery_.keep(folder(job.id));
+}
+
+std::optional<model::ProcessId> Launcher::keeper(model::JobId job) const {
+  return run::keeper_of(folder(job));
+}
+
+std::optional<model::Outcome> Launcher::outcome(model::JobId job) const {
+  return run::outcome_of(folder(job));
+}
+
+void Launcher::forget(model::JobId job) const {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder(job), ignored);
+}
+
+}  // namespace berth::serve

@@ -1,0 +1,48 @@
+// Launcher: the folders of queued jobs, and their start. What a job needs (its variables above all)
+// stays on disk, readable by its user alone, and not in the broker's memory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "model/job.hpp"
+#include "model/snapshot.hpp"
+#include "run/nursery.hpp"
+#include "serve/server.hpp"
+
+namespace berth::serve {
+
+class Launcher {
+ public:
+  /// `for_all`: jobs of all users, who come to their logs. Start it before there are threads.
+  /// Fails as run::Nursery::start.
+  [[nodiscard]] static Result<Launcher> start(std::string state_folder, bool for_all);
+
+  /// Makes the job's folder and keeps in it what its submitter's call says under "spec":
+  /// {"folder","umask","environment":["NAME=value",…]}. Who it is the kernel says. Fails with
+  /// kInvalidArgument (E0913), kUnavailable (E0517).
+  [[nodiscard]] Status prepare(const model::Job& job, const Call& call) const;
+  /// Starts a job that runs: its environment comes from its devices. Fails as place(),
+  /// run::read_launch, run::Nursery::keep.
+  [[nodiscard]] Result<model::ProcessId> start_job(const model::Job& job,
+                                                   const model::Snapshot& snapshot);
+  [[nodiscard]] std::optional<model::ProcessId> keeper(model::JobId job) const;
+  [[nodiscard]] std::optional<model::Outcome> outcome(model::JobId job) const;
+  [[nodiscard]] std::string log(model::JobId job) const { return folder(job) + "/log"; }
+  void forget(model::JobId job) const;
+
+ private:
+  Launcher(std::string state_folder, bool for_all, run::Nursery nursery)
+      : state_folder_(std::move(state_folder)), for_all_(for_all), nursery_(std::move(nursery)) {}
+  [[nodiscard]] std::string folder(model::JobId job) const {
+    return state_folder_ + "/jobs/" + std::to_string(job);
+  }
+
+  std::string state_folder_;
+  bool for_all_ = false;
+  run::Nursery nursery_;
+};
+
+}  // namespace berth::serve

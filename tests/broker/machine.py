@@ -1,0 +1,91 @@
+"""A simulated machine for tests of the broker: what is started with its variables is on it, until it is switched off."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+
+def wait_until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+class Machine(unittest.TestCase):
+    berth = ""
+    machine = "lab-4x3090"
+
+    def setUp(self):
+        """A shell that waits is the machine."""
+        self.shell = subprocess.Popen([self.berth, "sim", "--machine", self.machine, "--", "sh", "-c", "env -0; cat"],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        said = b""
+        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
+            said += os.read(self.shell.stdout.fileno(), 65536)
+        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+        holder = tempfile.TemporaryDirectory(prefix="berth-test-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+
+    def tearDown(self):
+        self.shell.stdin.close()
+        self.shell.wait(60)
+        self.shell.stdout.close()
+        self.assertTrue(wait_until(lambda: not self.brokers()), "the broker ends with its machine")
+
+    def brokers(self):
+        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and b"\0serve\0" in (entry / "cmdline").read_bytes() and mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def kill_brokers(self):
+        for pid in self.brokers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def start(self, *words, **more):
+        process = subprocess.Popen([self.berth, *words], env={**self.variables, **more}, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def clean():
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                stream.close()
+
+        self.addCleanup(clean)
+        return process
+
+    def run_berth(self, *words, cwd=None, **more):
+        return subprocess.run([self.berth, *words], env={**self.variables, **more}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, cwd=cwd)
+
+    def call(self, method, path, body=None):
+        connection = http.client.HTTPConnection("berth", timeout=60)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(60)
+        connection.sock.connect(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock")
+        connection.request(method, path, None if body is None else json.dumps(body))
+        with connection.getresponse() as answer:
+            said = json.loads(answer.read())
+        connection.close()
+        return said
+
+    def job(self, number, wait=""):
+        return self.call("GET", f"/v1/jobs/{number}" + (f"?wait={wait}" if wait else ""))["job"]

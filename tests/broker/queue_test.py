@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Queued jobs on a simulated machine: each is run once, as its submitter would have, and how it ended is known, whatever
+happens to the broker.
+
+usage: queue_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from machine import Machine, wait_until
+
+SOAK = "BERTH_SOAK" in os.environ
+
+
+class Queue(Machine):
+    def queue(self, *words, **more):
+        done = self.run_berth("run", "--queue", *words, **more)
+        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
+        return int(done.stdout.split()[1])
+
+    def log(self, job):
+        return pathlib.Path(self.job(job)["log"]).read_text()
+
+    def ended(self, job):
+        return self.job(job, "ended")
+
+    def test_a_job_runs_as_its_submitter_would_have(self):
+        script = "echo $CUDA_VISIBLE_DEVICES $BERTH_JOB $MINE; pwd; umask; readlink /proc/self/fd/0; echo err >&2; exit 7"
+        os.umask(0o027)
+        job = self.queue("--gpus", "1", "--name", "first", "--", "sh", "-c", script, cwd=self.folder, MINE="word")
+        os.umask(0o022)
+        ended = self.ended(job)
+        self.assertEqual(ended["outcome"], {"class": "failed", "exit_code": 7, "signal": None})
+        self.assertEqual((ended["state"], ended["name"], ended["queued"]), ("failed", "first", True))
+        self.assertEqual(self.log(job), f"0 {job} word\n{self.folder}\n0027\n/dev/null\nerr\n")
+        self.assertEqual(os.stat(ended["log"]).st_mode & 0o777, 0o600)
+
+    def test_how_a_job_ends_is_told(self):
+        killed = self.ended(self.queue("--", "sh", "-c", "kill -9 $$"))
+        self.assertEqual(killed["outcome"], {"class": "signal", "exit_code": 137, "signal": 9})
+        missing = self.ended(self.queue("--", "no-such-command"))
+        self.assertEqual(missing["outcome"]["exit_code"], 127)
+        self.assertIn("no-such-command", self.log(missing["id"]))
+        denied = self.ended(self.queue("--", "/etc/passwd"))
+        self.assertEqual(denied["outcome"]["exit_code"], 126)
+        nowhere = self.folder / "gone"
+        nowhere.mkdir()
+        blocker = self.start("run", "--gpus", "4", "--", "sh", "-c", "echo started; read line")
+        blocker.stdout.readline()
+        lost = self.queue("--gpus", "1", "--", "true", cwd=nowhere)
+        nowhere.rmdir()
+        blocker.communicate("go\n")
+        self.assertEqual(self.ended(lost)["outcome"]["exit_code"], 125)
+        self.assertIn("cannot go to the folder", self.log(lost))
+
+    def test_nothing_of_a_job_stays(self):
+        mark = f"{self.folder}/stays"
+        job = self.queue("--gpus", "1", "--", "sh", "-c", f"(setsid sh -c 'exec -a {mark} sleep 1000' &) ; (setsid sleep 1000 &); exit 0")
+        self.assertEqual(self.ended(job)["state"], "done")
+        tag = f"BERTH_JOB={job}".encode()
+
+        def left():
+            found = []
+            for entry in pathlib.Path("/proc").iterdir():
+                try:
+                    if entry.name.isdigit() and tag in (entry / "environ").read_bytes().split(b"\0") and \
+                            self.variables["BERTH_SIM_DIR"].encode() in (entry / "environ").read_bytes():
+                        found.append(int(entry.name))
+                except OSError:
+                    pass
+            return found
+
+        self.assertTrue(wait_until(lambda: not left()), left())
+
+    def test_jobs_wait_follow_and_are_ended(self):
+        first = self.queue("--gpus", "4", "--time-limit", "1s", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
+        after = self.queue("--gpus", "1", "--after", str(first), "--", "true")
+        other = self.queue("--gpus", "1", "--", "true")
+        held = self.queue("--cpu", "--", "true")
+        why = self.call("GET", f"/v1/jobs/{other}/why")
+        self.assertEqual((why["obstruction"], why["releases"][0]["job"], why["releases"][0]["by_limit"]), ("busy", first, True))
+        over = self.ended(first)
+        self.assertEqual((over["state"], over["outcome"]["signal"]), ("failed", 15))
+        self.assertIn("time limit of 1", over["why"])
+        self.assertEqual(self.ended(after)["state"], "cancelled")
+        self.assertEqual(self.ended(other)["state"], "done")
+        self.assertEqual(self.ended(held)["state"], "done")
+        running = self.queue("--gpus", "1", "--", "sleep", "1000")
+        self.assertEqual(self.job(running, "started")["state"], "running")
+        self.assertEqual(self.call("POST", f"/v1/jobs/{running}/cancel?wait=ended", {})["job"]["state"], "cancelled")
+
+    def test_a_job_in_a_terminal_can_be_cancelled_too(self):
+        mine = self.start("run", "--gpus", "1", "--json", "--", "sh", "-c", "echo started; sleep 1000")
+        self.assertEqual(mine.stdout.readline(), "started\n")
+        (job,) = [one["id"] for one in self.call("GET", "/v1/jobs")["jobs"]]
+        self.call("POST", f"/v1/jobs/{job}/cancel", {})
+        self.assertEqual(mine.wait(60), 143)
+
+    def test_what_makes_no_sense_is_refused_at_once(self):
+        for words, code, identifier in ((("--queue", "--dry-run", "--", "true"), 2, "E0010"), (("--queue",), 2, "E0516"),
+                                        (("--queue", "--time-limit", "5", "--", "true"), 2, "E0103"),
+                                        (("--queue", "--after", "77", "--", "true"), 125, "E0901"),
+                                        (("--queue", "--gpus", "9", "--", "true"), 125, "E0411")):
+            done = self.run_berth("run", *words)
+            self.assertEqual((done.returncode, identifier in done.stderr), (code, True), (words, done.stderr))
+
+    def test_a_killed_broker_loses_no_job_and_runs_none_twice(self):
+        """Each job writes its number once. Confirmed is what `berth run --queue` printed."""
+        chance, confirmed, ran = random.Random(11), [], self.folder / "ran"
+        for _ in range(500 if SOAK else 8):
+            stop = threading.Event()
+
+            def kill_soon():
+                time.sleep(chance.random() * 0.15)
+                self.kill_brokers()
+                stop.set()
+
+            killer = threading.Thread(target=kill_soon)
+            killer.start()
+            while not stop.is_set():
+                code = chance.choice([0, 3])
+                done = self.run_berth("run", "--queue", "--gpus", str(chance.choice([1, 1, 4])), "--", "sh", "-c",
+                                      f"echo $BERTH_JOB >> {ran}; exit {code}")
+                if done.returncode == 0:
+                    confirmed.append((int(done.stdout.split()[1]), code))
+            killer.join()
+        last = self.queue("--gpus", "4", "--", "true")
+        for job, code in confirmed:
+            outcome = self.ended(job)["outcome"]
+            self.assertEqual((job, outcome and outcome["exit_code"]), (job, code))
+        self.assertEqual(self.ended(last)["state"], "done")
+        numbers = [int(line) for line in ran.read_text().split()]
+        self.assertEqual(len(numbers), len(set(numbers)), "a job ran twice")
+        self.assertEqual({job for job, _ in confirmed} - set(numbers), set(), "a job did not run")
+        self.assertGreater(len(confirmed), 5)
+
+    def test_jobs_outlive_the_broker_and_the_next_one_knows_how_they_ended(self):
+        long = self.queue("--gpus", "1", "--", "sh", "-c", f"touch {self.folder}/up; while [ ! -e {self.folder}/go ]; do sleep 0.02; done; exit 5")
+        short = self.queue("--gpus", "1", "--", "sh", "-c", f"while [ ! -e {self.folder}/now ]; do sleep 0.02; done; exit 6")
+        self.assertTrue(wait_until((self.folder / "up").exists))
+        self.kill_brokers()
+        (self.folder / "now").touch()  # ends while nobody looks
+        self.assertTrue(wait_until(lambda: not self.brokers()))
+        self.assertTrue(wait_until(lambda: json_exists(self.variables, short)))
+        refused = self.run_berth("run", "--gpus", "4", "--no-wait", "--", "true")
+        self.assertEqual(refused.returncode, 6, refused.stderr)
+        self.assertEqual(self.ended(short)["outcome"]["exit_code"], 6)
+        (self.folder / "go").touch()
+        self.assertEqual(self.ended(long)["outcome"]["exit_code"], 5)
+
+    def test_a_killed_keeper_takes_its_job_along_and_the_device_is_free(self):
+        job = self.queue("--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
+        self.assertEqual(self.job(job, "started")["state"], "running")
+        folder = pathlib.Path(self.job(job)["log"]).parent
+        self.assertTrue(wait_until((folder / "log").exists))
+        time.sleep(0.2)
+        os.kill(int((folder / "keeper").read_text().split()[0]), signal.SIGKILL)
+        self.assertEqual(self.ended(job)["state"], "lost")
+
+
+def json_exists(variables, job):
+    try:
+        return "exit_code" in json.loads(pathlib.Path(variables["BERTH_STATE_DIR"], "jobs", str(job), "status").read_text())
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    Machine.berth = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
