@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -97,8 +98,10 @@ std::string reason_in(const std::string& said) {
   return line.empty() ? std::string(tr("it does not answer")) : printable(line);
 }
 
-/// True where one says that it is ready, or that another is.
-Status start() {
+enum class Started { kOurs, kAnother };
+
+/// One that says that it is ready, or that another has its place.
+Result<Started> start() {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(::strerrordesc_np(errno));
   const Descriptor theirs(ends[0]);
@@ -109,10 +112,10 @@ Status start() {
   if (problem != 0) return cannot_start(::strerrordesc_np(problem));
   ours.reset();
   const std::string said = first_line(theirs.get());
-  if (said.starts_with("serving ")) return Done{};
+  if (said.starts_with("serving ")) return Started::kOurs;
   // Two clients at once start two brokers, of which one stays.
   if (said.find("E0906") != std::string::npos || said.find("E0909") != std::string::npos)
-    return Done{};
+    return Started::kAnother;
   return cannot_start(reason_in(said));
 }
 
@@ -124,16 +127,16 @@ Result<Client> reach(IfNone if_none) {
   if (!env_nonempty("BERTH_RUNTIME_DIR"))
     if (auto of_all = Client::connect(system::kSystemSocket)) return of_all;
   const std::string socket = *runtime + "/berth.sock";
-  auto client = Client::connect(socket);
-  if (client || client.error().id != "E0920" || if_none == IfNone::kFail) return client;
-  if (auto started = start(); !started) return std::move(started).error();
-  // The other of two that were started at once may not listen yet.
-  for (int tries = 0; tries < 100; ++tries) {
-    client = Client::connect(socket);
-    if (client || client.error().id != "E0920") return client;
-    ::poll(nullptr, 0, 20);
+  const Clock::time_point end = Clock::now() + kMostPatience;
+  for (int pause = 20;; pause = std::min(2 * pause, 1000)) {
+    auto client = Client::connect(socket);
+    if (client || client.error().id != "E0920" || if_none == IfNone::kFail) return client;
+    if (Clock::now() > end) return client;
+    const auto started = start();
+    if (!started) return started.error();
+    // Another that has the journal may not listen yet, or be about to end.
+    if (*started == Started::kAnother) ::poll(nullptr, 0, pause);
   }
-  return client;
 }
 
 }  // namespace berth::client

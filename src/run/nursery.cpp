@@ -34,9 +34,12 @@ Error cannot(int problem) {
   call_oneself("berth-nursery");
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   ::signal(SIGCHLD, SIG_IGN);  // nobody waits for keepers: their folders tell
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  // A keeper is born with what ends it blocked: who cancels at once must not kill it before it can
+  // end its job in order.
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&blocked, number);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
   close_all_but({channel});
   let_go_of_standard_streams(0, 2);
   std::array<char, kLongestPath> path;  // NOLINT(cppcoreguidelines-pro-type-member-init)

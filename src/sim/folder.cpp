@@ -104,9 +104,12 @@ Result<Folder> Folder::make(const std::string& temporary) {
         text("programs cannot be run from {} (it is mounted noexec)", printable(temporary)),
         "TMPDIR=/dev/shm berth sim …"};
   }
-  Descriptor lock(
-      ::open((path + "/" + kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  // It gets its name when it is locked: another simulation that starts at this moment looks for
+  // locks that nobody holds.
+  const std::string name = path + "/" + kLock;
+  Descriptor lock(::open((name + "~").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::rename((name + "~").c_str(), name.c_str()) != 0) {
     const int number = errno;
     remove_tree(path);
     return cannot(text("cannot lock {}: {}", printable(path), ::strerrordesc_np(number)));

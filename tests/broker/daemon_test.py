@@ -71,7 +71,9 @@ class Daemon(unittest.TestCase):
                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         said = b""
         while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
-            said += os.read(self.machine_of.stdout.fileno(), 65536)
+            more = os.read(self.machine_of.stdout.fileno(), 65536)
+            self.assertTrue(more, "the simulation ended")
+            said += more
         self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
         self.start()
 
