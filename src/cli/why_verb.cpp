@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -148,14 +149,16 @@ void add_sooner(JobStory& story, const Scene& scene) {
   const bool was_named = !other.devices.empty();
   other.devices.clear();
   // Any devices instead of those that were named; then fewer.
-  for (int count = was_named ? wanted : wanted - 1; count > 0; --count) {
-    other.gpus = count;
+  int alone = was_named ? wanted : wanted - 1;
+  for (; alone > 0; --alone) {
+    other.gpus = alone;
     if (add_if_it_fits(story, scene, other)) break;
   }
   const auto candidates = candidates_for(other, scene);
-  for (int count = wanted; count > 0; --count) {
+  // A part of more devices than it could have alone.
+  for (int count = wanted; count > alone; --count) {
     const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
-    if (most == 0 || most == story.job.request.memory_bytes) continue;
+    if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
     other.gpus = count;
     other.memory_bytes = most;
     if (add_if_it_fits(story, scene, other)) break;

@@ -168,6 +168,13 @@ TEST_CASE("why: a guess is called one, and what nobody knows is said to be so") 
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "nobody knows"));
 }
 
+TEST_CASE("why: of jobs that end at the same time the one is named that is in the way") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.outlook.releases.push_back({9, kNow + 60 * kMinute, true});
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "limit of job 1 (zhao) is over"));
+}
+
 TEST_CASE("why: each obstruction has its sentence") {
   const model::Snapshot snapshot = machine("eight-busy");
   const JobsView view{kNow, 1000, &snapshot};

@@ -105,12 +105,17 @@ std::string waiting_head(const JobStory& story) {
 
 // The lines below it.
 
-/// Whose end it would fit after.
-const model::JobOutlook::Release* release_at(const model::JobOutlook& outlook, std::int64_t when) {
-  const model::JobOutlook::Release* last = nullptr;
-  for (const auto& one : outlook.releases)
-    if (one.unix_milliseconds <= when + 1) last = &one;
-  return last;
+/// Whose end it would fit after: of jobs that end at once the one that has what it wants.
+const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
+  const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
+  for (const auto& one : story.outlook.releases) {
+    if (one.unix_milliseconds > when + 1) continue;
+    last = &one;
+    if (std::any_of(story.holders.begin(), story.holders.end(),
+                    [&](const JobStory::Holder& holder) { return holder.job == one.job; }))
+      holding = &one;
+  }
+  return holding == nullptr ? last : holding;
 }
 
 void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
@@ -123,7 +128,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     return;
   }
   const std::string when = soon_words(*fits_at, view.unix_milliseconds);
-  const auto* release = release_at(story.outlook, *fits_at);
+  const auto* release = release_at(story, *fits_at);
   if (release == nullptr || why == "nothing") return;
   const std::string whose = job_words(story, release->job);
   lines.add(tr("when"), release->by_limit
