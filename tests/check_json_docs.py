@@ -69,6 +69,31 @@ def printed(berth: str, *words: str, stream: str = "stdout", **variables: str):
     return json.loads(getattr(done, stream))
 
 
+# One job has ended by a signal, one has a part of a GPU until its limit or its end, one waits for all of them.
+QUEUE = """
+"$0" run --gpus 1 --name short -- sh -c 'kill -9 $$' 2>/dev/null
+"$0" run --memory 8GiB --cpus 1 -- sleep 1000 2>/dev/null &
+while ! "$0" jobs | grep -q running; do sleep 0.1; done
+"$0" run --devices 0,1,2,3 2>/dev/null -- true &
+while ! "$0" jobs | grep -q waiting; do sleep 0.1; done
+"$0" jobs --json; "$0" why 3 --json; "$0" why 1 --json
+"""
+
+
+def check_queue(arguments, rows):
+    """The verbs of the queue, on a simulated machine whose broker ends with it."""
+    berth = os.path.abspath(arguments.berth)
+    done = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--processes", "1", "--", "sh", "-c", QUEUE, berth],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    jobs, *whys = (json.loads(line) for line in done.stdout.splitlines())
+    listed = rows["berth jobs --json"]
+    yield from problems_of("berth jobs --json", listed, [jobs])
+    of_a_job = {key.replace("jobs[]", "job"): row for key, row in listed.items() if key.startswith("jobs[].")}
+    yield from problems_of("berth why --json", rows["berth why --json"] | of_a_job, whys)
+    logs = [json.loads((arguments.root / "tests/data/json/queued.logs.json").read_text())]
+    yield from problems_of("berth logs --json", rows["berth logs --json"], logs)
+
+
 def check(arguments):
     rows = sections((arguments.root / "docs/json.md").read_text())
     recorded = arguments.root / "tests/data/json"
@@ -101,6 +126,7 @@ def check(arguments):
     yield from problems_of("berth --version --json", rows["berth --version --json"], [printed(berth, "--version")])
     errors = [printed(berth, "ls", "--device", "999999", stream="stderr")]
     yield from problems_of("Errors", rows["Errors"], errors)
+    yield from check_queue(arguments, rows)
 
 
 def self_test():

@@ -133,6 +133,42 @@ constexpr auto kEnvExamples = std::to_array<Example>({
      "an image for another machine"},
 });
 
+constexpr auto kJobsOptions = std::to_array<Option>({
+    {"-a,--all", nullptr, "also what ended more than a day ago"},
+    {"-m,--mine", nullptr, "only your own"},
+    {"-u,--user", "NAME", "only those of this user (name or uid)"},
+});
+constexpr auto kJobsExamples = std::to_array<Example>({
+    {"berth jobs", "what runs, what waits, and what ended in the last day"},
+    {"berth jobs --mine --all", "all of your own that is still known"},
+    {"berth jobs --json | jq '.jobs[] | select(.state == \"waiting\").id'", "for a program"},
+});
+constexpr auto kWhyExamples = std::to_array<Example>({
+    {"berth why 7", "why job 7 has not started, and what would start at once"},
+    {"berth why training", "the same by the name that you gave it"},
+});
+constexpr auto kLogsOptions = std::to_array<Option>({
+    {"-f,--follow", nullptr, "go on until the job has ended"},
+});
+constexpr auto kLogsExamples = std::to_array<Example>({
+    {"berth logs 7", "what job 7 has written so far"},
+    {"berth logs -f 7", "the same, and what it writes until its end"},
+});
+constexpr auto kWaitExamples = std::to_array<Example>({
+    {"berth wait 7", "until job 7 has ended; its exit code is that of this command"},
+    {"berth wait 7 8 training", "until all have ended; the first exit code that is not 0"},
+});
+constexpr auto kCancelExamples = std::to_array<Example>({
+    {"berth cancel 7", "end job 7, or take it out of the line"},
+    {"berth cancel 8 9 training", "several at once"},
+});
+constexpr auto kHoldExamples = std::to_array<Example>({
+    {"berth hold 8", "let others go before it until it is released"},
+});
+constexpr auto kReleaseExamples = std::to_array<Example>({
+    {"berth release 8", "it stands in line again"},
+});
+
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
     {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
@@ -206,6 +242,50 @@ constexpr auto kVerbs = std::to_array<Verb>({
      "[-- COMMAND…]", true, kLeaseOptions, kLeaseExamples, run_lease},
     {"env", Group::kUse, "print the environment that a job would get", "", false, kEnvOptions,
      kEnvExamples, run_env},
+    {"jobs", Group::kUse, "the jobs of this machine: what runs, what waits, what ended", "", false,
+     kJobsOptions, kJobsExamples, run_jobs},
+    {"why",
+     Group::kUse,
+     "say what a job waits for, who has it, and when it may start",
+     "JOB",
+     false,
+     {},
+     kWhyExamples,
+     run_why},
+    {"logs", Group::kUse, "print what a queued job wrote", "JOB", false, kLogsOptions,
+     kLogsExamples, run_logs},
+    {"wait",
+     Group::kUse,
+     "wait until jobs have ended, and pass their exit code on",
+     "JOB…",
+     false,
+     {},
+     kWaitExamples,
+     run_wait},
+    {"cancel",
+     Group::kUse,
+     "end jobs, or take them out of the line",
+     "JOB…",
+     false,
+     {},
+     kCancelExamples,
+     run_cancel},
+    {"hold",
+     Group::kUse,
+     "keep jobs that wait from starting",
+     "JOB…",
+     false,
+     {},
+     kHoldExamples,
+     run_hold},
+    {"release",
+     Group::kUse,
+     "let jobs that were held stand in line again",
+     "JOB…",
+     false,
+     {},
+     kReleaseExamples,
+     run_release},
     {"serve", Group::kOperate, "give out devices: the broker that jobs get their leases from", "",
      false, kServeOptions, kServeExamples, run_serve},
     {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,

@@ -13,6 +13,13 @@ Result<int> run_env(const Context& context);
 Result<int> run_help(const Context& context);
 Result<int> run_run(const Context& context);
 Result<int> run_lease(const Context& context);
+Result<int> run_jobs(const Context& context);
+Result<int> run_why(const Context& context);
+Result<int> run_logs(const Context& context);
+Result<int> run_wait(const Context& context);
+Result<int> run_cancel(const Context& context);
+Result<int> run_hold(const Context& context);
+Result<int> run_release(const Context& context);
 Result<int> run_serve(const Context& context);
 Result<int> run_sim(const Context& context);
 

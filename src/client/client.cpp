@@ -25,6 +25,11 @@ Error unreachable(const std::string& socket, const std::string& why) {
           text("no broker answers at {}: {}", printable(socket), why), "berth run -- true"};
 }
 
+Error went_away(const std::string& socket, const error_code& why) {
+  return {ErrorCode::kUnavailable, "E0922",
+          text("the broker at {} went away: {}", printable(socket), why.message()), ""};
+}
+
 }  // namespace
 
 struct Client::Parts {
@@ -32,6 +37,9 @@ struct Client::Parts {
   asio::local::stream_protocol::socket socket{loop};
   boost::beast::flat_buffer buffer;
   std::string path;
+  http::request<http::string_body> request;
+  std::optional<http::response_parser<http::string_body>> response;
+  error_code problem;
 };
 
 Client::Client(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -58,43 +66,48 @@ Result<Client> Client::connect(const std::string& socket) {
   return Client(std::move(parts));
 }
 
-Result<Response> Client::call(std::string_view method, std::string_view path, std::string body,
-                              std::chrono::milliseconds at_most) {
-  http::request<http::string_body> request;
-  request.version(11);
-  request.method_string({method.data(), method.size()});
-  request.target({path.data(), path.size()});
-  request.set(http::field::host, "berth");
-  request.body() = std::move(body);
-  request.prepare_payload();
-  http::response_parser<http::string_body> answer;
-  answer.body_limit(kMostBody);
-  error_code problem = asio::error::timed_out;
-  http::async_write(parts_->socket, request, [&](error_code wrote, std::size_t) {
-    problem = wrote;
+void Client::ask(std::string_view method, std::string_view path, std::string body) {
+  Parts& parts = *parts_;
+  parts.request = {};
+  parts.request.version(11);
+  parts.request.method_string({method.data(), method.size()});
+  parts.request.target({path.data(), path.size()});
+  parts.request.set(http::field::host, "berth");
+  parts.request.body() = std::move(body);
+  parts.request.prepare_payload();
+  parts.response.emplace();
+  parts.response->body_limit(kMostBody);
+  parts.loop.restart();
+  http::async_write(parts.socket, parts.request, [&parts](error_code wrote, std::size_t) {
+    parts.problem = wrote;
     if (wrote) return;
-    problem = asio::error::timed_out;
-    http::async_read(parts_->socket, parts_->buffer, answer,
-                     [&](error_code read, std::size_t) { problem = read; });
+    http::async_read(parts.socket, parts.buffer, *parts.response,
+                     [&parts](error_code read, std::size_t) { parts.problem = read; });
   });
-  parts_->loop.restart();
-  if (at_most.count() == 0)
+}
+
+Result<std::optional<Response>> Client::answer(std::chrono::milliseconds within) {
+  if (within.count() == 0)
     parts_->loop.run();
   else
-    parts_->loop.run_for(at_most);
-  if (!parts_->loop.stopped()) {
-    // Their buffers are here: they must be over before we are.
-    error_code ignored;
-    parts_->socket.close(ignored);
-    parts_->loop.run();
-    problem = asio::error::timed_out;
-  }
-  if (problem)
-    return Error{ErrorCode::kUnavailable, "E0922",
-                 text("the broker at {} went away: {}", printable(parts_->path), problem.message()),
-                 ""};
-  auto message = answer.release();
-  return Response{static_cast<int>(message.result_int()), std::move(message.body())};
+    parts_->loop.run_for(within);
+  if (!parts_->loop.stopped()) return std::optional<Response>();
+  if (parts_->problem) return went_away(parts_->path, parts_->problem);
+  auto message = parts_->response->release();
+  return std::optional(Response{static_cast<int>(message.result_int()), std::move(message.body())});
+}
+
+Result<Response> Client::call(std::string_view method, std::string_view path, std::string body,
+                              std::chrono::milliseconds at_most) {
+  ask(method, path, std::move(body));
+  auto response = answer(at_most);
+  if (!response) return std::move(response).error();
+  if (*response) return **std::move(response);
+  // An answer that comes later must not be taken for that of the next question.
+  error_code ignored;
+  parts_->socket.close(ignored);
+  parts_->loop.run();
+  return went_away(parts_->path, asio::error::timed_out);
 }
 
 }  // namespace berth::client

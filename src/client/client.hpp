@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,10 @@ class Client {
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,
                                       std::string body = {},
                                       std::chrono::milliseconds at_most = std::chrono::seconds(30));
+  /// The same in two steps, for who has something to do meanwhile. One question at a time.
+  void ask(std::string_view method, std::string_view path, std::string body = {});
+  /// nullopt: none within that time; it may still come. Fails as call().
+  [[nodiscard]] Result<std::optional<Response>> answer(std::chrono::milliseconds within);
 
  private:
   struct Parts;

@@ -75,6 +75,7 @@ Job job_of(const Json& json) {
   job.request.gpus = optional<int>(json, "gpus");
   job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");
   job.request.cpus = optional<int>(json, "cpus_wanted");
+  job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
   job.priority = value<int>(json, "priority");
   if (const auto limit = optional<double>(json, "time_limit_seconds"))
     job.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(*limit * 1000));
@@ -91,6 +92,17 @@ Job job_of(const Json& json) {
     job.outcome = model::Outcome{outcome_class(value<std::string>(*found, "class")),
                                  value<int>(*found, "exit_code"), optional<int>(*found, "signal")};
   return job;
+}
+
+model::JobOutlook outlook_of(const Json& json) {
+  model::JobOutlook outlook;
+  outlook.obstruction = json.at("obstruction").get<std::string>();
+  outlook.before = value<std::vector<model::JobId>>(json, "before");
+  outlook.fits_at = time_of(json, "fits_at");
+  for (const Json& one : value<Json::array_t>(json, "releases"))
+    outlook.releases.push_back({value<model::JobId>(one, "job"), time_of(one, "at").value_or(0),
+                                value<bool>(one, "by_limit")});
+  return outlook;
 }
 
 Error error_in(const Response& response) {
@@ -125,6 +137,10 @@ Result<std::vector<Job>> jobs_in(const Response& response) {
     for (const Json& one : json.at("jobs")) jobs.push_back(job_of(one));
     return jobs;
   });
+}
+
+Result<model::JobOutlook> outlook_in(const Response& response) {
+  return read(response, outlook_of);
 }
 
 }  // namespace berth::client

@@ -15,5 +15,7 @@ namespace berth::client {
 /// the answer is neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
+/// What …/why says.
+[[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);
 
 }  // namespace berth::client

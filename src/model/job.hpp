@@ -69,4 +69,17 @@ struct Job {
   std::string why;  // a sentence about its end, where the outcome does not say it
 };
 
+/// What a job that waits is waiting for.
+struct JobOutlook {
+  struct Release {
+    JobId job = 0;
+    std::int64_t unix_milliseconds = 0;
+    bool by_limit = false;  // else it is expected, from how long it has run
+  };
+  std::string obstruction = "nothing";  // as policy's words
+  std::vector<JobId> before;
+  std::optional<std::int64_t> fits_at;  // when it would fit if nobody else came
+  std::vector<Release> releases;        // of what runs
+};
+
 }  // namespace berth::model

@@ -52,6 +52,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   if (!shown.whole) return;
   json.text_field("name", job.name);
   json.field("command", job.command);
+  json.field("devices_wanted", job.request.devices);
   json.text_field("why", job.why);
   json.text_field("log", job.log);
 }

@@ -15,18 +15,7 @@ struct ShownJob {
   bool whole = false;
 };
 
-/// Of a job that waits.
-struct JobOutlook {
-  struct Release {
-    model::JobId job = 0;
-    std::int64_t unix_milliseconds = 0;
-    bool by_limit = false;
-  };
-  std::string_view obstruction = "nothing";  // as policy's words
-  std::vector<model::JobId> before;
-  std::optional<std::int64_t> fits_at;  // when it would fit if nobody else came
-  std::vector<Release> releases;        // of what runs
-};
+using model::JobOutlook;
 
 [[nodiscard]] std::string outlook_json(const JobOutlook& outlook);
 [[nodiscard]] std::string job_json(const ShownJob& shown);

@@ -1,0 +1,159 @@
+#include "cli/job_calls.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/environment_variables.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/lease.hpp"
+#include "output/error.hpp"
+#include "system/runtime_folder.hpp"
+
+namespace berth::cli {
+namespace {
+
+using client::IfNone;
+using model::Job;
+using model::JobId;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// A broker has written something down here once.
+bool has_journal() {
+  return ::access((system::state_folder() + "/journal.db").c_str(), F_OK) == 0;
+}
+
+bool is_number(std::string_view word) {
+  return !word.empty() && word.size() < 19 &&
+         std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Of the jobs with a name: those that have not ended, else the last that did.
+std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
+  std::vector<JobId> active;
+  const Job* last = nullptr;
+  for (const Job& job : jobs) {
+    if (job.name != name || job.uid != ::geteuid()) continue;
+    if (!model::has_ended(job.state))
+      active.push_back(job.id);
+    else if (last == nullptr || job.ended_unix_milliseconds >= last->ended_unix_milliseconds)
+      last = &job;
+  }
+  if (active.empty() && last != nullptr) active.push_back(last->id);
+  return active;
+}
+
+}  // namespace
+
+std::string job_path(JobId id, std::string_view rest) {
+  return "/v1/jobs/" + std::to_string(id) + std::string(rest);
+}
+
+Result<std::optional<JobCalls>> JobCalls::reach(IfNone if_none) {
+  auto client = broker_here(IfNone::kFail);
+  if (client) return std::optional(JobCalls(*std::move(client)));
+  if (client.error().id != "E0920") return std::move(client).error();
+  if (if_none == IfNone::kFail || !has_journal()) return std::optional<JobCalls>();
+  client = broker_here(IfNone::kStart);
+  if (!client) return std::move(client).error();
+  return std::optional(JobCalls(*std::move(client)));
+}
+
+Result<JobCalls> JobCalls::reach_for(std::string_view word) {
+  auto calls = reach(IfNone::kStart);
+  if (!calls) return std::move(calls).error();
+  if (*calls) return **std::move(calls);
+  return Error{ErrorCode::kNotFound, "E0901",
+               text("there is no job {}: no broker runs, and none did before", printable(word)),
+               "berth jobs"};
+}
+
+/// Goes to the next broker, unless one after the other goes away at once.
+Status JobCalls::again(const Error& error, steady_clock::time_point begun) {
+  constexpr int kMost = 3;
+  in_a_row_ = steady_clock::now() - begun < std::chrono::seconds(1) ? in_a_row_ + 1 : 1;
+  if (error.id != "E0922" || in_a_row_ > kMost) return error;
+  auto next = client::reach(IfNone::kStart);
+  if (!next) return std::move(next).error();
+  client_ = *std::move(next);
+  return Done{};
+}
+
+Result<client::Response> JobCalls::call(std::string_view method, const std::string& path,
+                                        milliseconds at_most) {
+  for (;;) {
+    const auto begun = steady_clock::now();
+    auto answer = client_.call(method, path, method == "POST" ? "{}" : "", at_most);
+    if (answer) return answer;
+    if (auto next = again(answer.error(), begun); !next) return std::move(next).error();
+  }
+}
+
+Result<Job> JobCalls::job(JobId id) {
+  const auto answer = call("GET", job_path(id), kAnswerSoon);
+  if (!answer) return answer.error();
+  return client::job_in(*answer);
+}
+
+Result<std::optional<Job>> JobCalls::ended(JobId id, milliseconds within) {
+  if (asked_ != id) {
+    client_.ask("GET", job_path(id, "?wait=ended"));
+    asked_ = id;
+    asked_at_ = steady_clock::now();
+  }
+  const auto answer = client_.answer(within);
+  if (answer && !*answer) return std::optional<Job>();
+  asked_.reset();
+  if (!answer) {
+    if (auto next = again(answer.error(), asked_at_); !next) return std::move(next).error();
+    return std::optional<Job>();
+  }
+  auto job = client::job_in(**answer);
+  if (!job) return std::move(job).error();
+  return std::optional(*std::move(job));
+}
+
+Result<JobId> JobCalls::id_of(const std::string& word) {
+  if (is_number(word)) return static_cast<JobId>(*to_number(word));
+  const auto answer = call("GET", "/v1/jobs?all", kAnswerSoon);
+  if (!answer) return answer.error();
+  const auto jobs = client::jobs_in(*answer);
+  if (!jobs) return jobs.error();
+  const auto ids = word.empty() ? std::vector<JobId>() : meant(*jobs, word);
+  if (ids.size() == 1) return ids.front();
+  if (ids.empty())
+    return Error{ErrorCode::kNotFound, "E0931",
+                 text("no job of yours is called {}", printable(word)), "berth jobs --mine"};
+  std::string numbers;
+  for (const JobId id : ids) numbers += (numbers.empty() ? "" : " ") + std::to_string(id);
+  return Error{ErrorCode::kInvalidArgument, "E0932",
+               text("several jobs are called {}: {}", printable(word), numbers),
+               text("give the number instead of the name") + "\nberth jobs --mine"};
+}
+
+Result<std::vector<std::string>> some_jobs(const Context& context, const char* verb) {
+  if (!context.arguments.positional.empty()) return context.arguments.positional;
+  return Error{ErrorCode::kInvalidArgument, "E0930",
+               text("{} needs the number or the name of a job", fmt::format("berth {}", verb)),
+               "berth jobs"};
+}
+
+Result<std::string> one_job(const Context& context, const char* verb) {
+  auto words = some_jobs(context, verb);
+  if (!words) return std::move(words).error();
+  if (words->size() == 1) return words->front();
+  return Error{
+      ErrorCode::kInvalidArgument, "E0930",
+      text("{} is about one job, but {} are named", fmt::format("berth {}", verb), words->size()),
+      fmt::format("berth {} {}", verb, printable(words->front()))};
+}
+
+void say_error(const Context& context, const Error& error, int exit_code) {
+  context.err(context.json ? output::error_json(error, exit_code)
+                           : output::show_error(error, context.err_terminal));
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,148 @@
+// `berth logs JOB`: what a queued job wrote, as it wrote it; with --follow until it has ended.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/job_calls.hpp"
+#include "cli/verbs.hpp"
+#include "output/json_writer.hpp"
+
+namespace berth::cli {
+namespace {
+
+using model::Job;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGlance(100);  // how old a line may be before it is shown
+
+Error no_log(const Job& job) {
+  if (job.queued && job.uid != ::geteuid())
+    return {ErrorCode::kPermissionDenied, "E0902", text("job {} is another user's", job.id),
+            "berth jobs --mine"};
+  if (job.queued)
+    return {ErrorCode::kNotFound, "E0933", text("job {} has no file of its output", job.id),
+            fmt::format("berth why {}", job.id)};
+  return {ErrorCode::kNotFound, "E0933",
+          text("job {} has no file of its output: it writes where it was started", job.id),
+          text("{}    keeps the output of a job", "berth run --queue -- COMMAND")};
+}
+
+Error unreadable(const Job& job, int problem) {
+  return {ErrorCode::kNotFound, "E0934",
+          text("the output of job {} cannot be read from {}: {}", job.id, printable(job.log),
+               ::strerrordesc_np(problem)),
+          "ls -l " + printable(job.log)};
+}
+
+/// Follows a file that grows, may not be there yet, and may begin anew when its job does.
+class LogFile {
+ public:
+  explicit LogFile(std::string path) : path_(std::move(path)) {}
+
+  /// errno; 0: it is open. A pipe or a link in its place is not followed.
+  int open() {
+    if (file_) return 0;
+    file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    if (!file_) return errno;
+    struct stat status = {};
+    if (::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode)) return 0;
+    file_.reset();
+    return EINVAL;
+  }
+
+  /// What came since the last time, to the end of the file as it is now. False where it could not
+  /// be read or written.
+  [[nodiscard]] bool copy_new(const Context& context) {
+    struct stat status = {};
+    if (::fstat(file_.get(), &status) != 0) return false;
+    if (status.st_size < at_) at_ = 0;
+    std::array<char, 1 << 16> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    while (context.write_error == 0) {
+      const ssize_t n = ::pread(file_.get(), bytes.data(), bytes.size(), at_);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return n == 0;
+      context.out({bytes.data(), static_cast<std::size_t>(n)});
+      at_ += n;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::int64_t size() const {
+    struct stat status = {};
+    return file_ && ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+  off_t at_ = 0;
+};
+
+/// A program reads the file by itself: a log may be larger than its memory.
+std::string document_of(const Job& job, LogFile& log) {
+  const bool is_there = log.open() == 0;
+  output::JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("job", job.id);
+  json.field("state", model::name(job.state));
+  json.field("log", job.log);
+  json.key("size_bytes");
+  is_there ? json.value(log.size()) : json.value(nullptr);
+  json.close('}');
+  return json.finish();
+}
+
+/// Until the job has ended, and then what it wrote last.
+Result<Job> follow(const Context& context, JobCalls& calls, Job job, LogFile& log) {
+  while (!model::has_ended(job.state)) {
+    auto ended = calls.ended(job.id, kGlance);
+    if (!ended) return std::move(ended).error();
+    if (*ended) job = **std::move(ended);
+    if (!context.json && log.open() == 0 && !log.copy_new(context)) break;
+  }
+  return job;
+}
+
+}  // namespace
+
+Result<int> run_logs(const Context& context) {
+  const auto word = one_job(context, "logs");
+  if (!word) return word.error();
+  auto calls = JobCalls::reach_for(*word);
+  if (!calls) return std::move(calls).error();
+  const auto id = calls->id_of(*word);
+  if (!id) return id.error();
+  auto job = calls->job(*id);
+  if (!job) return std::move(job).error();
+  if (job->log.empty()) return no_log(*job);
+  LogFile log(job->log);
+  if (context.arguments.has("--follow")) {
+    job = follow(context, *calls, *std::move(job), log);
+    if (!job) return std::move(job).error();
+  }
+  if (context.json) {
+    context.out(document_of(*job, log));
+    return 0;
+  }
+  const int problem = log.open();
+  // Nothing was written before it starts, nor by what was cancelled before.
+  if (problem == ENOENT && !job->started_unix_milliseconds) {
+    context.err(text("note: {}", text("job {} has not started: there is no output", job->id)) +
+                "\n");
+    return 0;
+  }
+  if (problem != 0) return unreadable(*job, problem);
+  static_cast<void>(log.copy_new(context));
+  return 0;
+}
+
+}  // namespace berth::cli

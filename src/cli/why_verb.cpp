@@ -1,0 +1,258 @@
+// `berth why JOB`: what it waits for, who has that, when it may start, who stands before it, and
+// what would fit now; of a job that runs or has ended, where and how.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/job_calls.hpp"
+#include "cli/lease.hpp"
+#include "cli/look.hpp"
+#include "cli/verbs.hpp"
+#include "model/device_selector.hpp"
+#include "output/jobs_text.hpp"
+#include "policy/candidates.hpp"
+#include "policy/placement.hpp"
+
+namespace berth::cli {
+namespace {
+
+using model::Job;
+using output::JobStory;
+using policy::Candidate;
+using policy::Obstacle;
+using Json = nlohmann::ordered_json;
+
+/// What the answer is made of.
+struct Scene {
+  model::Snapshot snapshot;
+  model::Ledger ledger;
+  std::vector<Candidate> candidates;  // that the job could have had
+};
+
+/// As place() chooses: processor graphics only where there is no card, and what is named where
+/// something is.
+std::vector<Candidate> candidates_for(const model::Request& request, const Scene& scene) {
+  if (request.gpus == 0) return {};
+  auto all = policy::candidates_of(scene.snapshot, scene.ledger);
+  const auto is_small = [](const Candidate& c) { return policy::processor_graphics(*c.device); };
+  if (!std::all_of(all.begin(), all.end(), is_small)) std::erase_if(all, is_small);
+  if (request.devices.empty()) return all;
+  const auto named = model::select_devices(scene.snapshot.devices, request.devices);
+  if (!named) return all;
+  std::erase_if(all, [&](const Candidate& c) {
+    return std::none_of(named->begin(), named->end(), [&](const model::Selected& one) {
+      return one.device == c.device->index &&
+             (one.partition_uuid.empty() || one.partition_uuid == c.unit().partition_uuid);
+    });
+  });
+  return all;
+}
+
+/// Whoever is there without a lease. The API does not tell whose processes a job's are: on a device
+/// that a job has alone they are the job's, and on a shared one those of its user are.
+std::string strangers_on(const Candidate& candidate, const Scene& scene) {
+  const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
+  model::Snapshot others;
+  for (const model::DeviceProcess& process : scene.snapshot.processes) {
+    const bool is_a_jobs = std::any_of(
+        scene.ledger.holdings.begin(), scene.ledger.holdings.end(), [&](const model::Holding& one) {
+          return one.unit == unit && (one.memory_bytes == 0 || one.user == process.user);
+        });
+    if (!is_a_jobs) others.processes.push_back(process);
+  }
+  return policy::users_of(candidate, others);
+}
+
+void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene) {
+  const std::string device = policy::label(candidate);
+  const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
+  if (!candidate.busy && candidate.obstacle == Obstacle::kNone) {
+    story.free.push_back(device);
+    return;
+  }
+  bool is_told = false;
+  for (const model::Holding& one : scene.ledger.holdings) {
+    if (one.unit != unit) continue;
+    story.holders.push_back({device, one.job, ""});
+    is_told = true;
+  }
+  const bool is_sick =
+      candidate.obstacle != Obstacle::kNone && candidate.obstacle != Obstacle::kLeased;
+  if (const std::string users = strangers_on(candidate, scene); !users.empty())
+    story.holders.push_back({device, 0, text("{}, no lease", users)});
+  else if (is_sick)
+    story.holders.push_back({device, 0, policy::sentence(candidate.obstacle)});
+  else if (!is_told)
+    story.holders.push_back(
+        {device, 0, text("memory is in use that no process here accounts for")});
+}
+
+/// Those who have cores to themselves, where the job wants some.
+void add_core_holders(JobStory& story) {
+  if (!story.job.request.cpus) return;
+  for (const Job& job : story.others)
+    if (job.state == model::JobState::kRunning && job.request.cpus && job.id != story.job.id)
+      story.holders.push_back({text("cores {}", printable(job.affinity)), job.id, ""});
+}
+
+// What would fit now.
+
+std::string size_word(std::uint64_t bytes) {
+  constexpr std::uint64_t kGiB = 1ULL << 30, kMiB = 1ULL << 20;
+  return bytes >= kGiB ? fmt::format("{}GiB", bytes / kGiB) : fmt::format("{}MiB", bytes / kMiB);
+}
+
+bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& request) {
+  const auto place = policy::place(request, scene.snapshot, scene.ledger);
+  if (!place) return false;
+  std::string options;
+  if (request.gpus == 0) options = "--cpu";
+  if (request.gpus.value_or(0) > 0 && (!request.memory_bytes || *request.gpus > 1))
+    options = fmt::format("--gpus {}", *request.gpus);
+  if (request.memory_bytes)
+    options +=
+        (options.empty() ? "" : " ") + fmt::format("--memory {}", size_word(*request.memory_bytes));
+  if (request.cpus) options += fmt::format(" --cpus {}", *request.cpus);
+  std::vector<std::string> where;
+  for (const Candidate& c : policy::candidates_of(scene.snapshot, scene.ledger))
+    for (std::size_t i = 0; i < place->devices.size(); ++i)
+      if (c.unit() == policy::Unit{place->devices[i], place->partitions[i]})
+        where.push_back(policy::label(c));
+  std::string joined;
+  for (const std::string& one : where) joined += (joined.empty() ? "" : ", ") + one;
+  story.sooner.push_back({policy::call_with(request, options), joined});
+  return true;
+}
+
+/// The most that `count` devices have free at once, in whole GiB where it is that much.
+std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t count) {
+  std::vector<std::uint64_t> free;
+  for (const Candidate& c : candidates)
+    if (c.obstacle == Obstacle::kNone) free.push_back(c.free_bytes.value_or(0));
+  if (free.size() < count || count == 0) return 0;
+  std::sort(free.rbegin(), free.rend());
+  const std::uint64_t unit = free[count - 1] >= (1ULL << 30) ? 1ULL << 30 : 1ULL << 20;
+  return free[count - 1] / unit * unit;
+}
+
+void add_sooner(JobStory& story, const Scene& scene) {
+  if (story.job.state != model::JobState::kWaiting) return;
+  if (story.outlook.obstruction != "busy" && story.outlook.obstruction != "never") return;
+  model::Request other = story.job.request;
+  const int wanted = other.gpus.value_or(std::max<int>(1, static_cast<int>(other.devices.size())));
+  if (wanted == 0) return;
+  const bool was_named = !other.devices.empty();
+  other.devices.clear();
+  // Any devices instead of those that were named; then fewer.
+  int alone = was_named ? wanted : wanted - 1;
+  for (; alone > 0; --alone) {
+    other.gpus = alone;
+    if (add_if_it_fits(story, scene, other)) break;
+  }
+  const auto candidates = candidates_for(other, scene);
+  // A part of more devices than it could have alone.
+  for (int count = wanted; count > alone; --count) {
+    const std::uint64_t most = free_on(candidates, static_cast<std::size_t>(count));
+    if (most == 0 || most >= story.job.request.memory_bytes.value_or(UINT64_MAX)) continue;
+    other.gpus = count;
+    other.memory_bytes = most;
+    if (add_if_it_fits(story, scene, other)) break;
+  }
+  if (!story.sooner.empty()) return;
+  other.gpus = 0;
+  other.memory_bytes.reset();
+  static_cast<void>(add_if_it_fits(story, scene, other));
+}
+
+// The answer.
+
+Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
+  Json document{{"schema", 1}, {"job", job}, {"outlook", outlook}, {"free", story.free}};
+  document["holders"] = Json::array();
+  for (const JobStory::Holder& one : story.holders)
+    document["holders"].push_back({{"device", one.device},
+                                   {"job", one.job == 0 ? Json() : Json(one.job)},
+                                   {"note", one.says.empty() ? Json() : Json(one.says)}});
+  document["sooner"] = Json::array();
+  for (const JobStory::Sooner& one : story.sooner)
+    document["sooner"].push_back(
+        {{"command", one.command}, {"where", one.where.empty() ? Json() : Json(one.where)}});
+  return document;
+}
+
+/// The inner part of a document of the API, as it came.
+Json part_of(const client::Response& answer, const char* key) {
+  Json document = Json::parse(answer.body, nullptr, false);
+  if (key != nullptr) return document.value(key, Json());
+  document.erase("schema");
+  return document;
+}
+
+/// All that is behind a job that waits.
+Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& story, Scene& scene) {
+  const auto why = calls.call("GET", job_path(story.job.id, "/why"), kAnswerSoon);
+  if (!why) return why.error();
+  auto outlook = client::outlook_in(*why);
+  if (!outlook) return std::move(outlook).error();
+  story.outlook = *std::move(outlook);
+  const auto list = calls.call("GET", "/v1/jobs", kAnswerSoon);
+  if (!list) return list.error();
+  auto jobs = client::jobs_in(*list);
+  if (!jobs) return std::move(jobs).error();
+  story.others = *std::move(jobs);
+  auto seen = look(context, Processes::kAll, false);
+  if (!seen) return std::move(seen).error();
+  scene.snapshot = *std::move(seen);
+  scene.ledger = ledger_of(story.others);
+  scene.candidates = candidates_for(story.job.request, scene);
+  for (const Candidate& one : scene.candidates) add_holders(story, one, scene);
+  add_core_holders(story);
+  add_sooner(story, scene);
+  return part_of(*why, nullptr);
+}
+
+}  // namespace
+
+Result<int> run_why(const Context& context) {
+  const auto word = one_job(context, "why");
+  if (!word) return word.error();
+  auto calls = JobCalls::reach_for(*word);
+  if (!calls) return std::move(calls).error();
+  const auto id = calls->id_of(*word);
+  if (!id) return id.error();
+  const auto answer = calls->call("GET", job_path(*id), kAnswerSoon);
+  if (!answer) return answer.error();
+  auto job = client::job_in(*answer);
+  if (!job) return std::move(job).error();
+  JobStory story;
+  story.job = *std::move(job);
+  Scene scene;
+  output::JobsView view;
+  view.own_uid = ::geteuid();
+  view.snapshot = &scene.snapshot;
+  Json outlook;
+  if (!story.job.started_unix_milliseconds && !model::has_ended(story.job.state)) {
+    auto told = tell_waiting(context, *calls, story, scene);
+    if (!told) return std::move(told).error();
+    outlook = *std::move(told);
+  } else if (!story.job.grants.empty()) {
+    auto seen = look(context, Processes::kUsers, false);
+    if (!seen) return std::move(seen).error();
+    scene.snapshot = *std::move(seen);
+  }
+  view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count();
+  context.out(context.json ? json_of(story, part_of(*answer, "job"), outlook)
+                                     .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                                 "\n"
+                           : output::why_text(story, view, context.out_terminal));
+  return 0;
+}
+
+}  // namespace berth::cli

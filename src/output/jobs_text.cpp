@@ -1,0 +1,250 @@
+#include "output/jobs_text.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "base/file.hpp"
+#include "base/shell_word.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/cpu_list.hpp"
+#include "model/device_selector.hpp"
+#include "output/table.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Job;
+using model::JobState;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kUuidBeginning = 12;  // "GPU-1a2b3c4d": enough to find it again
+
+std::string_view word_for(JobState state) {
+  switch (state) {
+    case JobState::kWaiting:
+      return tr("waiting");
+    case JobState::kHeld:
+      return tr("held");
+    case JobState::kRunning:
+      return tr("running");
+    case JobState::kDone:
+      return tr("done");
+    case JobState::kFailed:
+      return tr("failed");
+    case JobState::kCancelled:
+      return tr("cancelled");
+    case JobState::kLost:
+      return tr("end unknown");
+  }
+  return "";
+}
+
+Style style_for(JobState state) {
+  switch (state) {
+    case JobState::kRunning:
+      return Style::kGreen;
+    case JobState::kFailed:
+    case JobState::kLost:
+      return Style::kRed;
+    case JobState::kHeld:
+      return Style::kYellow;
+    case JobState::kDone:
+    case JobState::kCancelled:
+      return Style::kDim;
+    case JobState::kWaiting:
+      return Style::kPlain;
+  }
+  return Style::kPlain;
+}
+
+/// "GPU 2:1"; the beginning of the uuid of one that is not here any more.
+std::string unit_words(const std::string& unit, const model::Snapshot* snapshot) {
+  const auto is_it = [&](const model::Partition& part) { return part.uuid == unit; };
+  for (std::size_t i = 0; snapshot != nullptr && i < snapshot->devices.size(); ++i) {
+    const model::Device& device = snapshot->devices[i];
+    const auto& parts = device.partitions;
+    const bool has_it = std::any_of(parts.begin(), parts.end(), is_it);
+    const std::string& id = device.uuid.empty() ? device.pci_address : device.uuid;
+    if (has_it || (unit == id && !unit.empty()))
+      return fmt::format("{} {}", model::word_for(device.kind),
+                         model::unit_name(device, has_it ? unit : ""));
+  }
+  return printable(unit.substr(0, kUuidBeginning)) + (unit.size() > kUuidBeginning ? "…" : "");
+}
+
+std::string span_words(std::int64_t from, std::int64_t to) {
+  return show_age(static_cast<double>(std::max<std::int64_t>(0, to - from)) / 1000);
+}
+
+std::string waited(const Job& job, std::int64_t now) {
+  const auto until =
+      job.started_unix_milliseconds.value_or(job.ended_unix_milliseconds.value_or(now));
+  return span_words(job.submitted_unix_milliseconds, until);
+}
+
+std::string ran(const Job& job, std::int64_t now) {
+  if (!job.started_unix_milliseconds) return "";
+  return span_words(*job.started_unix_milliseconds, job.ended_unix_milliseconds.value_or(now));
+}
+
+Cell devices_of(const Job& job, const JobsView& view) {
+  if (!job.started_unix_milliseconds)
+    return {model::has_ended(job.state) ? "" : wish_words(job.request), Style::kDim};
+  return {has_words(job, view.snapshot), model::has_ended(job.state) ? Style::kDim : Style::kPlain};
+}
+
+std::string memory_of(const Job& job) {
+  return job.grants.empty() || job.grants.front().memory_bytes == 0
+             ? ""
+             : show_bytes(job.grants.front().memory_bytes);
+}
+
+Cell exit_of(const Job& job) {
+  if (!job.outcome) return {};
+  const Style style = job.outcome->exit_code == 0 ? Style::kPlain : Style::kRed;
+  if (!job.outcome->signal) return {std::to_string(job.outcome->exit_code), style};
+  const char* name = ::sigabbrev_np(*job.outcome->signal);
+  return {name == nullptr ? std::to_string(*job.outcome->signal) : std::string("SIG") + name,
+          style};
+}
+
+std::string what_of(const Job& job) {
+  if (!job.name.empty()) return printable(job.name);
+  std::string command;
+  for (const std::string& word : job.command)
+    command += (command.empty() ? "" : " ") + shell_word(printable(word));
+  return short_command(command);
+}
+
+int rank_of(const Job& job) {
+  return job.state == JobState::kRunning ? 0 : model::has_ended(job.state) ? 2 : 1;
+}
+
+std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
+  std::vector<const Job*> order;
+  order.reserve(jobs.size());
+  for (const Job& job : jobs) order.push_back(&job);
+  std::sort(order.begin(), order.end(), [](const Job* a, const Job* b) {
+    const int rank = rank_of(*a);
+    if (rank != rank_of(*b)) return rank < rank_of(*b);
+    if (rank < 2) return a->id < b->id;
+    const auto ended_a = a->ended_unix_milliseconds.value_or(0);
+    const auto ended_b = b->ended_unix_milliseconds.value_or(0);
+    return ended_a != ended_b ? ended_a > ended_b : a->id > b->id;
+  });
+  return order;
+}
+
+/// What to ask next: why one's own job waits.
+std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
+                      const Terminal& terminal) {
+  for (const Job* job : order)
+    if (rank_of(*job) == 1 && job->uid == view.own_uid)
+      return "\n" +
+             terminal.paint(Style::kDim, text("{}   what job {} waits for",
+                                              fmt::format("berth why {}", job->id), job->id)) +
+             "\n";
+  return "";
+}
+
+bool is_same_day(const std::tm& a, const std::tm& b) {
+  return a.tm_year == b.tm_year && a.tm_yday == b.tm_yday;
+}
+
+std::string local_time(std::int64_t then, std::int64_t now, bool with_seconds) {
+  const std::time_t moment = then / 1000, today = now / 1000;
+  std::tm local{}, here{};
+  if (::localtime_r(&moment, &local) == nullptr || ::localtime_r(&today, &here) == nullptr)
+    return show_time(then);
+  std::string out;
+  if (!is_same_day(local, here))
+    out = fmt::format("{:04}-{:02}-{:02} ", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+  out += fmt::format("{:02}:{:02}", local.tm_hour, local.tm_min);
+  return with_seconds ? out + fmt::format(":{:02}", local.tm_sec) : out;
+}
+
+}  // namespace
+
+std::string clock_words(std::int64_t then, std::int64_t now) {
+  return local_time(then, now, true);
+}
+
+std::string soon_words(std::int64_t then, std::int64_t now) {
+  constexpr std::int64_t kSoon = 100'000;
+  if (then - now < 1000) return text("about now");
+  if (then - now < kSoon) return text("in about {} s", (then - now + 500) / 1000);
+  return text("at about {}", local_time(then, now, false));
+}
+
+std::string wish_words(const model::Request& request) {
+  std::string out;
+  const int gpus = request.gpus.value_or(1);
+  if (request.gpus == 0)
+    out = request.cpus ? "" : text("the CPU");
+  else if (request.memory_bytes && gpus == 1)
+    out = text("{} on a GPU", show_bytes(*request.memory_bytes));
+  else if (request.memory_bytes)
+    out = text("{} on each of {} GPUs", show_bytes(*request.memory_bytes), gpus);
+  else if (!request.devices.empty() && !request.gpus)
+    out = text("devices {}", printable(join(request.devices, ",")));
+  else
+    out = text_n("{} GPU", "{} GPUs", gpus, gpus);
+  if (!request.devices.empty() && (request.gpus || request.memory_bytes))
+    out += " (" + printable(join(request.devices, ",")) + ")";
+  if (!request.cpus) return out;
+  return out + (out.empty() ? "" : ", ") +
+         text_n("{} core", "{} cores", *request.cpus, *request.cpus);
+}
+
+std::string has_words(const Job& job, const model::Snapshot* snapshot) {
+  if (job.grants.empty()) {
+    const int cores = job.request.cpus.value_or(0);
+    return cores == 0 ? "CPU" : "CPU, " + text_n("{} core", "{} cores", cores, cores);
+  }
+  std::string out, last;
+  for (const model::Grant& grant : job.grants) {
+    const std::string words = unit_words(grant.unit, snapshot);
+    const std::string kind = words.substr(0, words.find(' ') + 1);
+    // "GPU 0, 2": the word once.
+    if (out.empty())
+      out = words;
+    else
+      out += ", " + (kind == last ? words.substr(kind.size()) : words);
+    last = kind;
+  }
+  return out;
+}
+
+std::string ending_words(const Job& job) {
+  if (job.outcome && job.outcome->signal) return text("ended by {}", exit_of(job).text);
+  if (job.outcome && job.outcome->exit_code != 0)
+    return text("exit code {}", job.outcome->exit_code);
+  return std::string(word_for(job.state));
+}
+
+std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
+                      const Terminal& terminal) {
+  Table table({{std::string(tr("job")), true},
+               {std::string(tr("user"))},
+               {std::string(tr("state"))},
+               {std::string(tr("devices")), false, kLeastText},
+               {std::string(tr("memory")), true, 0, 1},
+               {std::string(tr("waited")), true, 0, 2},
+               {std::string(tr("ran")), true},
+               {std::string(tr("exit")), true},
+               {std::string(tr("what")), false, kLeastText}});
+  const auto order = in_order(jobs);
+  for (const Job* job : order)
+    table.add({Cell(std::to_string(job->id), Style::kBold),
+               job->user.empty() ? std::to_string(job->uid) : printable(job->user),
+               Cell(std::string(word_for(job->state)), style_for(job->state)),
+               devices_of(*job, view), memory_of(*job), waited(*job, view.unix_milliseconds),
+               ran(*job, view.unix_milliseconds), exit_of(*job), what_of(*job)});
+  return terminal.spell(table.render(terminal) + next_step(order, view, terminal));
+}
+
+}  // namespace berth::output

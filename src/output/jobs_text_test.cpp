@@ -1,0 +1,227 @@
+#include "output/jobs_text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <ctime>
+
+#include "base/language_for_tests.hpp"
+#include "output/samples_for_tests.hpp"
+
+using namespace berth;
+using namespace berth::output;
+using model::Job;
+using model::JobState;
+
+namespace {
+
+constexpr std::int64_t kNow = 1'789'000'000'123;  // 2026-09-10T00:26:40Z
+constexpr std::int64_t kMinute = 60'000;
+
+model::Snapshot machine(const char* name) {
+  for (auto& [known, snapshot] : sample_machines())
+    if (known == name) return snapshot;
+  return {};
+}
+
+Job job(model::JobId id, const char* user, JobState state) {
+  Job one;
+  one.id = id;
+  one.uid = 1000;
+  one.user = user;
+  one.state = state;
+  one.submitted_unix_milliseconds = kNow - 10 * kMinute;
+  return one;
+}
+
+Job running(model::JobId id, const char* user, std::vector<model::Grant> grants) {
+  Job one = job(id, user, JobState::kRunning);
+  one.started_unix_milliseconds = kNow - 5 * kMinute;
+  one.grants = std::move(grants);
+  return one;
+}
+
+Job ended(model::JobId id, JobState state, int exit_code, std::optional<int> signal = {}) {
+  Job one = running(id, "lin", {});
+  one.state = state;
+  one.ended_unix_milliseconds = kNow - kMinute;
+  one.outcome = model::Outcome{model::OutcomeClass::kFailed, exit_code, signal};
+  return one;
+}
+
+/// Times for people are local ones.
+struct Utc {
+  Utc() {
+    ::setenv("TZ", "UTC0", 1);
+    ::tzset();
+  }
+};
+
+Terminal plain() {
+  const Utc utc;
+  return Terminal{};
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Job 3 of lin waits for two GPUs; 1 is free, job 1 has another until its limit.
+JobStory busy_story() {
+  JobStory story;
+  story.job = job(3, "lin", JobState::kWaiting);
+  story.job.request.gpus = 2;
+  story.others = {running(1, "zhao", {{"GPU-1", 0}}), job(2, "wei", JobState::kWaiting), story.job};
+  story.others[0].time_limit = std::chrono::minutes(65);
+  story.others[1].request.gpus = 4;
+  story.outlook.obstruction = "busy";
+  story.outlook.before = {2};
+  story.outlook.fits_at = kNow + 60 * kMinute;
+  story.outlook.releases = {{1, kNow + 60 * kMinute, true}};
+  story.free = {"GPU 3"};
+  story.holders = {{"GPU 0", 1, ""}, {"GPU 1", 0, "zhao (pid 4121) 34.0 GiB, no lease"}};
+  story.sooner = {{"berth run --gpus 1 …", "GPU 3"},
+                  {"berth run --gpus 2 --memory 30GiB …", "GPU 1, GPU 3"}};
+  return story;
+}
+
+}  // namespace
+
+TEST_CASE("jobs are one row each: what runs, what waits, what ended, the latest first") {
+  const model::Snapshot snapshot = machine("mig");
+  Job shared = running(4, "zhao", {{snapshot.devices[0].partitions[1].uuid, 4ULL << 30}});
+  Job waiting = job(5, "lin", JobState::kWaiting);
+  waiting.request.gpus = 2;
+  waiting.name = "tune";
+  Job gone = running(6, "lin", {{"GPU-ffffffff-0000-1111-2222-333333333333", 0}});
+  gone.command = {"/usr/bin/python3", "train.py", "--name", "b"};
+  Job killed = ended(3, JobState::kFailed, 137, 9);
+  killed.ended_unix_milliseconds = kNow - 2 * kMinute;
+  const JobsView view{kNow, 1000, &snapshot};
+  CHECK(jobs_text({ended(2, JobState::kFailed, 3), killed, shared, waiting, gone}, view, plain()) ==
+        "job  user  state    devices          memory    waited      ran     exit  what\n"
+        "  4  zhao  running  GPU 0:1        4.00 GiB   5 m 0 s  5 m 0 s\n"
+        "  6  lin   running  GPU-ffffffff…             5 m 0 s  5 m 0 s           python3 train.py "
+        "--name b\n"
+        "  5  lin   waiting  2 GPUs                   10 m 0 s                    tune\n"
+        "  2  lin   failed   CPU                       5 m 0 s  4 m 0 s        3\n"
+        "  3  lin   failed   CPU                       5 m 0 s  3 m 0 s  SIGKILL\n"
+        "\nberth why 5   what job 5 waits for\n");
+}
+
+TEST_CASE("what others wrote reaches no terminal as it is") {
+  Job named = job(1, "lin\x1b[31m", JobState::kWaiting);
+  named.name = "a\nb\x1b";
+  const std::string text = jobs_text({named}, {kNow, 1, nullptr}, plain());
+  CHECK(!holds(text, "\x1b"));
+  CHECK(!holds(text, "a\nb"));
+}
+
+TEST_CASE("a narrow terminal leaves memory and waiting out before it clips") {
+  Terminal narrow = plain();
+  narrow.width = 60;
+  Job one = running(4, "zhao", {{"GPU-1", 4ULL << 30}});
+  one.name = "training";
+  const std::string text = jobs_text({one}, {kNow, 1000, nullptr}, narrow);
+  CHECK(holds(text, "training"));
+  CHECK(!holds(text, "waited"));
+}
+
+TEST_CASE("wishes are said in words") {
+  model::Request request;
+  CHECK(wish_words(request) == "1 GPU");
+  request.cpus = 4;
+  CHECK(wish_words(request) == "1 GPU, 4 cores");
+  request.gpus = 0;
+  CHECK(wish_words(request) == "4 cores");
+  request = {};
+  request.gpus = 2;
+  request.memory_bytes = 8ULL << 30;
+  CHECK(wish_words(request) == "8.00 GiB on each of 2 GPUs");
+  request = {};
+  request.devices = {"2,3"};
+  CHECK(wish_words(request) == "devices 2,3");
+}
+
+TEST_CASE("why: what it waits for, until when, who has it, who comes first, what fits now") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  CHECK(why_text(busy_story(), {kNow, 1000, &snapshot}, plain()) ==
+        "job 3 waits for 2 GPUs: 1 is free (GPU 3)\n"
+        "when        at about 01:26: then the time limit of job 1 (zhao) is over\n"
+        "            later, if a job that stands before it takes them\n"
+        "held by     GPU 0: job 1 (zhao), since 00:21:40, until 01:26:40 at the latest\n"
+        "            GPU 1: zhao (pid 4121) 34.0 GiB, no lease\n"
+        "before it   job 2 (wei): 4 GPUs\n"
+        "sooner      berth run --gpus 1 …                  fits now, on GPU 3\n"
+        "            berth run --gpus 2 --memory 30GiB …   fits now, on GPU 1, GPU 3\n");
+}
+
+TEST_CASE("why: a guess is called one, and what nobody knows is said to be so") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.outlook.releases[0].by_limit = false;
+  story.outlook.fits_at = kNow + 20'000;
+  story.outlook.releases[0].unix_milliseconds = kNow + 20'000;
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
+              "in about 20 s, as a guess: job 1 (zhao) has no time limit"));
+  story.outlook.fits_at.reset();
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "nobody knows"));
+}
+
+TEST_CASE("why: of jobs that end at the same time the one is named that is in the way") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.outlook.releases.push_back({9, kNow + 60 * kMinute, true});
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "limit of job 1 (zhao) is over"));
+}
+
+TEST_CASE("why: each obstruction has its sentence") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  const JobsView view{kNow, 1000, &snapshot};
+  JobStory story = busy_story();
+  story.outlook.obstruction = "reserved";
+  CHECK(holds(why_text(story, view, plain()), "kept for a job that comes first"));
+  story.outlook.obstruction = "user_limit";
+  CHECK(holds(why_text(story, view, plain()), "lin has as many"));
+  story.outlook.obstruction = "never";
+  CHECK(holds(why_text(story, view, plain()), "even if every job ended"));
+  story.outlook.obstruction = "a word of tomorrow";
+  CHECK(holds(why_text(story, view, plain()), "is next"));
+  story.job.after = {1, 99};
+  CHECK(why_text(story, view, plain()).starts_with("job 3 waits for the end of job 1\n"));
+  story.job.state = JobState::kHeld;
+  const std::string held = why_text(story, view, plain());
+  CHECK(held.starts_with("job 3 is held back: it does not start\n"));
+  CHECK(holds(held, "berth release 3"));
+  CHECK(!holds(held, "held by"));
+}
+
+TEST_CASE("why: where a job runs, and how one ended") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  const JobsView view{kNow, 1000, &snapshot};
+  JobStory story;
+  story.job = running(7, "lin", {{snapshot.devices[4].uuid, 0}, {snapshot.devices[6].uuid, 0}});
+  story.job.time_limit = std::chrono::hours(1);
+  CHECK(why_text(story, view, plain()) ==
+        "job 7 runs on GPU 4, 6 since 00:21:40 (5 m 0 s)\n"
+        "until   01:21:40 at the latest: its time limit is 1 h 0 m\n");
+  story.job = ended(8, JobState::kFailed, 3);
+  story.job.log = "/var/lib/berth/8.log";
+  CHECK(why_text(story, view, plain()) ==
+        "job 8 ended at 00:25:40 after 4 m 0 s on CPU: exit code 3\n"
+        "output   berth logs 8\n");
+  story.job = job(9, "lin", JobState::kCancelled);
+  story.job.ended_unix_milliseconds = kNow - 24 * 60 * kMinute;
+  story.job.why = "job 8, which it was to come after, did not end well";
+  CHECK(why_text(story, view, plain()) ==
+        "job 9 ended at 2026-09-09 00:26:40 without having started: cancelled\n"
+        "because   job 8, which it was to come after, did not end well\n");
+}
+
+TEST_CASE("the same in Chinese") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  const InLanguage chinese(Language::kChinese);
+  const std::string text = why_text(busy_story(), {kNow, 1000, &snapshot}, plain());
+  CHECK(text.starts_with("作业 3 在等 2 个 GPU：1 个空闲（GPU 3）\n"));
+  CHECK(holds(text, "约 01:26：届时作业 1（zhao）的时限已到"));
+}

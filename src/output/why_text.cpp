@@ -1,0 +1,245 @@
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "output/jobs_text.hpp"
+#include "output/words.hpp"
+
+namespace berth::output {
+namespace {
+
+using model::Job;
+using model::JobId;
+using model::JobState;
+
+constexpr std::size_t kMostHolders = 8, kMostBefore = 5;
+
+const Job* find_job(const JobStory& story, JobId id) {
+  for (const Job& job : story.others)
+    if (job.id == id) return &job;
+  return nullptr;
+}
+
+/// "job 118 (lin)"
+std::string job_words(const JobStory& story, JobId id) {
+  const Job* job = find_job(story, id);
+  return job == nullptr || job->user.empty() ? text("job {}", id)
+                                             : text("job {} ({})", id, printable(job->user));
+}
+
+/// Labelled lines below the answer, as one block: the labels are as wide as the widest.
+class Lines {
+ public:
+  /// A command to paste stays on its line.
+  void add(std::string_view label, std::string says, bool may_fold = true) {
+    rows_.push_back({std::string(label), std::move(says), may_fold});
+  }
+  [[nodiscard]] std::string render(const Terminal& terminal) const {
+    int width = 0;
+    for (const Row& row : rows_) width = std::max(width, display_width(row.label));
+    const int room = std::max(40, terminal.width - width - 3);
+    std::string out, last;
+    for (const Row& row : rows_) {
+      const std::string shown = pad(row.label == last ? "" : row.label, width) + "   ";
+      last = row.label;
+      std::string begin = terminal.paint(Style::kDim, shown);
+      for (const std::string& line :
+           row.may_fold ? wrap(row.says, room) : std::vector<std::string>{row.says}) {
+        out += std::exchange(begin, std::string(static_cast<std::size_t>(width) + 3, ' '));
+        out += line + "\n";
+      }
+    }
+    return out;
+  }
+
+ private:
+  struct Row {
+    std::string label, says;
+    bool may_fold = true;
+  };
+  std::vector<Row> rows_;
+};
+
+// The first line.
+
+std::string free_words(const JobStory& story) {
+  const model::Request& request = story.job.request;
+  if (request.gpus == 0) return text("not so many are free");
+  if (request.memory_bytes) return text("not so much is free");
+  const auto count = static_cast<long long>(story.free.size());
+  if (count == 0) return text("none is free");
+  return text_n("{} is free ({})", "{} are free ({})", count, count, join(story.free, ", "));
+}
+
+/// Jobs that must end first.
+std::vector<JobId> awaited(const JobStory& story) {
+  std::vector<JobId> ids;
+  for (const JobId id : story.job.after)
+    if (const Job* job = find_job(story, id); job != nullptr && !model::has_ended(job->state))
+      ids.push_back(id);
+  return ids;
+}
+
+std::string waiting_head(const JobStory& story) {
+  const Job& job = story.job;
+  const std::string& why = story.outlook.obstruction;
+  const std::string wish = wish_words(job.request);
+  if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", job.id);
+  if (const auto ids = awaited(story); !ids.empty()) {
+    std::vector<std::string> names;
+    for (const JobId id : ids) names.push_back(text("job {}", id));
+    return text("job {} waits for the end of {}", job.id, join(names, ", "));
+  }
+  if (why == "busy") return text("job {} waits for {}: {}", job.id, wish, free_words(story));
+  if (why == "reserved")
+    return text("job {} waits for {}: they are free, but kept for a job that comes first", job.id,
+                wish);
+  if (why == "user_limit")
+    return text("job {} waits: {} has as many devices or jobs as one user may have at a time",
+                job.id, printable(job.user));
+  if (why == "never")
+    return text("job {} waits for {}: it would not fit even if every job ended", job.id, wish);
+  return text("job {} waits for {}, and is next", job.id, wish);
+}
+
+// The lines below it.
+
+/// Whose end it would fit after: of jobs that end at once the one that has what it wants.
+const model::JobOutlook::Release* release_at(const JobStory& story, std::int64_t when) {
+  const model::JobOutlook::Release *last = nullptr, *holding = nullptr;
+  for (const auto& one : story.outlook.releases) {
+    if (one.unix_milliseconds > when + 1) continue;
+    last = &one;
+    if (std::any_of(story.holders.begin(), story.holders.end(),
+                    [&](const JobStory::Holder& holder) { return holder.job == one.job; }))
+      holding = &one;
+  }
+  return holding == nullptr ? last : holding;
+}
+
+void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
+  const auto& fits_at = story.outlook.fits_at;
+  const std::string& why = story.outlook.obstruction;
+  if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
+  if (!fits_at) {
+    if (why == "busy" || why == "never")
+      lines.add(tr("when"), text("nobody knows: what is in the way has no lease, or is no job"));
+    return;
+  }
+  const std::string when = soon_words(*fits_at, view.unix_milliseconds);
+  const auto* release = release_at(story, *fits_at);
+  if (release == nullptr || why == "nothing") return;
+  const std::string whose = job_words(story, release->job);
+  lines.add(tr("when"), release->by_limit
+                            ? text("{}: then the time limit of {} is over", when, whose)
+                            : text("{}, as a guess: {} has no time limit", when, whose));
+  if (!story.outlook.before.empty())
+    lines.add(tr("when"), text("later, if a job that stands before it takes them"));
+}
+
+std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
+                         const JobsView& view) {
+  if (holder.job == 0) return fmt::format("{}: {}", holder.device, holder.says);
+  std::string out = holder.device + ": " + job_words(story, holder.job);
+  const Job* job = find_job(story, holder.job);
+  if (job == nullptr) return out;
+  if (!job->grants.empty() && job->grants.front().memory_bytes != 0)
+    out += " " + show_bytes(job->grants.front().memory_bytes);
+  const auto& started = job->started_unix_milliseconds;
+  if (!started) return out;
+  out += ", " + text("since {}", clock_words(*started, view.unix_milliseconds));
+  if (!job->time_limit) return out;
+  const std::int64_t end = *started + job->time_limit->count();
+  return out + ", " + text("until {} at the latest", clock_words(end, view.unix_milliseconds));
+}
+
+void add_holders(Lines& lines, const JobStory& story, const JobsView& view) {
+  if (story.job.state == JobState::kHeld) return;  // they are not what it waits for
+  for (std::size_t i = 0; i < story.holders.size() && i < kMostHolders; ++i)
+    lines.add(tr("held by"), holder_words(story, story.holders[i], view));
+  if (story.holders.size() > kMostHolders)
+    lines.add(tr("held by"), text("and {} more", story.holders.size() - kMostHolders));
+}
+
+void add_before(Lines& lines, const JobStory& story) {
+  const auto& before = story.outlook.before;
+  for (std::size_t i = 0; i < before.size() && i < kMostBefore; ++i) {
+    const Job* job = find_job(story, before[i]);
+    std::string says = job_words(story, before[i]);
+    if (job != nullptr) says += ": " + wish_words(job->request);
+    if (job != nullptr && job->uid == story.job.uid && job->priority > story.job.priority)
+      says += ", " + text("higher priority");
+    lines.add(tr("before it"), says);
+  }
+  if (before.size() > kMostBefore)
+    lines.add(tr("before it"), text("and {} more", before.size() - kMostBefore));
+}
+
+void add_sooner(Lines& lines, const JobStory& story) {
+  int width = 0;
+  for (const auto& one : story.sooner) width = std::max(width, display_width(one.command));
+  for (const auto& one : story.sooner)
+    lines.add(
+        tr("sooner"),
+        pad(one.command, width) + "   " +
+            (one.where.empty() ? text("fits now, on the CPU") : text("fits now, on {}", one.where)),
+        false);
+}
+
+std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
+  Lines lines;
+  add_when(lines, story, view);
+  add_holders(lines, story, view);
+  add_before(lines, story);
+  add_sooner(lines, story);
+  if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
+    lines.add(tr("to go on"), fmt::format("berth release {}", story.job.id));
+  for (const JobId id : awaited(story)) lines.add(tr("that one"), fmt::format("berth why {}", id));
+  return waiting_head(story) + "\n" + lines.render(terminal);
+}
+
+std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
+  const Job& job = story.job;
+  const std::int64_t now = view.unix_milliseconds;
+  const std::int64_t since = job.started_unix_milliseconds.value_or(now);
+  Lines lines;
+  if (job.time_limit)
+    lines.add(tr("until"), text("{} at the latest: its time limit is {}",
+                                clock_words(since + job.time_limit->count(), now),
+                                show_duration(*job.time_limit)));
+  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs -f {}", job.id));
+  return text("job {} runs on {} since {} ({})", job.id, has_words(job, view.snapshot),
+              clock_words(since, now), show_age(static_cast<double>(now - since) / 1000)) +
+         "\n" + lines.render(terminal);
+}
+
+std::string of_ended(const JobStory& story, const JobsView& view, const Terminal& terminal) {
+  const Job& job = story.job;
+  const std::string when =
+      clock_words(job.ended_unix_milliseconds.value_or(0), view.unix_milliseconds);
+  const std::string how = ending_words(job);
+  Lines lines;
+  if (!job.why.empty()) lines.add(tr("because"), printable(job.why));
+  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs {}", job.id));
+  std::string head;
+  if (job.started_unix_milliseconds) {
+    const auto span = job.ended_unix_milliseconds.value_or(0) - *job.started_unix_milliseconds;
+    head = text("job {} ended at {} after {} on {}: {}", job.id, when,
+                show_age(static_cast<double>(span) / 1000), has_words(job, view.snapshot), how);
+  } else {
+    head = text("job {} ended at {} without having started: {}", job.id, when, how);
+  }
+  return head + "\n" + lines.render(terminal);
+}
+
+}  // namespace
+
+std::string why_text(const JobStory& story, const JobsView& view, const Terminal& terminal) {
+  const JobState state = story.job.state;
+  return terminal.spell(state == JobState::kRunning ? of_running(story, view, terminal)
+                        : model::has_ended(state)   ? of_ended(story, view, terminal)
+                                                    : of_waiting(story, view, terminal));
+}
+
+}  // namespace berth::output
