@@ -199,6 +199,16 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant n
     devices = fit(out.beside, demand);
   }
   if (!devices) return std::nullopt;
+  // What is free now is left to others, where what comes free later will do.
+  Pool later = out.beside;
+  for (std::size_t i = pool_.devices.size(); i-- > 0;) {
+    if (pool_.devices[i].leases > 0 || !later.devices[i].usable) continue;
+    later.devices[i].usable = false;
+    if (auto others = fit(later, demand))
+      devices = std::move(others);
+    else
+      later.devices[i].usable = true;
+  }
   take(out.beside, demand, *devices);
   return out;
 }

@@ -154,6 +154,17 @@ TEST_CASE("A device that the big job will not need is given away without a limit
   CHECK(start_all(queue, seconds(0)) == Ids{3});
 }
 
+TEST_CASE("What comes back later is reserved rather than what is free now") {
+  Queue queue(gpus(4));
+  queue.add(job(1, 0, 2, hours(2)));
+  queue.started(1, {2, 3}, seconds(0));
+  queue.add(job(2, 1, 3));
+  queue.add(job(3, 2, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{3});
+  queue.ended(1, minutes(1));
+  CHECK(start_all(queue, minutes(1)) == Ids{2});
+}
+
 TEST_CASE("Memory on shared devices is never promised twice") {
   Queue queue(gpus(1, 24 * kGiB));
   for (JobId id = 1; id <= 4; ++id) {
