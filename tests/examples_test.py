@@ -20,6 +20,7 @@ EXAMPLES = {
     "03_pick_a_gpu.sh": (["sh", "{}"], [r"RTX 3090", r"(?m)^this job sees GPU \d$"]),
     "04_eval_env.sh": (["sh", "{}"], [r"GPUs: -1 +threads: [1-9]", r"Python sees the same: -1 [1-9]"]),
     "05_train_digits.py": ([DEBIAN_PYTHON, "{}", "--epochs", "8"], [r"PyTorch \S+ on ", r"(?m)^done +device=(cpu|cuda|xpu)"]),
+    "07_three_jobs.sh": (["sh", "{}"], [r"job 3 waits for 1 GPU", r"(?m)^third on GPU [01]$", r"job 3 ended"]),
     "06_read_json.py": ([sys.executable, "{}"], [r"cpu +\S+", r"most free memory: device \d+"]),
 }
 

@@ -115,7 +115,7 @@ Result<int> wait_for_all(const Context& context, const std::vector<std::string>&
 Result<int> run_wait(const Context& context) {
   const auto words = some_jobs(context, "wait");
   if (!words) return words.error();
-  const auto code = wait_for_all(context, *words);
+  auto code = wait_for_all(context, *words);
   if (code) return code;
   say_error(context, code.error(), code_for_wait(code.error()));
   return code_for_wait(code.error());
