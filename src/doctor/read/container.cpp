@@ -30,6 +30,7 @@ std::string known_kind(const std::string& name) {
 
 Kind kind_by_files(const Tree& tree, const ProcessFacts& process) {
   if (tree.exists("/.singularity.d")) return {"apptainer", "/.singularity.d"};
+  if (tree.exists("/.flatpak-info")) return {"flatpak", "/.flatpak-info"};
   for (const char* account : {"/var/run/secrets/kubernetes.io/serviceaccount",
                               "/run/secrets/kubernetes.io/serviceaccount"})
     if (tree.exists(account)) return {"kubernetes", account};
@@ -121,6 +122,22 @@ Fact<std::string> char_links_rule(const Tree& tree) {
   return {};
 }
 
+/// ldconfig = "@/sbin/ldconfig.real": Ubuntu's; Debian and Fedora have /sbin/ldconfig alone.
+Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& config) {
+  if (config.is_unreadable()) return config.why();
+  const std::string text = config.value_or("");
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line);
+    const auto from = line.find("\"@/");
+    if (!line.starts_with("ldconfig") || from == std::string_view::npos) continue;
+    const std::string path(line.substr(from + 2, line.find('"', from + 1) - from - 2));
+    // A tree without the other one was recorded without programs.
+    const bool others = tree.exists("/sbin/ldconfig") || tree.exists("/usr/sbin/ldconfig");
+    if (others && !tree.exists(path)) return path;
+  }
+  return {};
+}
+
 ContainerEngines engines_of(const Tree& tree) {
   ContainerEngines found;
   found.docker =
@@ -149,6 +166,7 @@ ContainerEngines engines_of(const Tree& tree) {
        "/usr/local/bin/nvidia-container-runtime-hook", "/usr/local/bin/nvidia-container-runtime",
        "/run/current-system/sw/bin/nvidia-ctk"});
   found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
+  found.no_ldconfig = tree.watched([&] { return missing_ldconfig(tree, found.toolkit_config); });
   found.cdi = collect_cdi(tree);
   found.char_links_rule = char_links_rule(tree);
   found.cgroup_v2 =

@@ -108,7 +108,7 @@ bool is_virtual(const Tree& tree) {
 bool in_container(const Tree& tree) {
   for (const char* sign :
        {"/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/secrets/kubernetes.io",
-        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
+        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container", "/.flatpak-info"})
     if (tree.exists(sign)) return true;
   return false;
 }

@@ -46,11 +46,32 @@ std::string ptx_of(const std::string& cuda) {
   return release == "12.6" ? "12.5" : release;
 }
 
+/// numba-cuda without any toolkit: it is installed for the GPU alone, and compiles nothing.
+void no_nvvm(Examination& look, const Distribution& numba_cuda) {
+  if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
+                      "nvidia-cuda-nvcc-cu11"}) != nullptr ||
+      conda_package(look, "cuda-nvvm-impl") != nullptr ||
+      conda_package(look, "cuda-nvcc-impl") != nullptr || look.facts.toolchain.building)
+    return;
+  const bool sure = look.missing(look.facts.toolchain.building);
+  Finding& finding = look.found(
+      text("{} finds no libnvvm.so, with which it compiles for the GPU", named(numba_cuda)));
+  if (!sure) finding.severity = Severity::kWarning;
+  finding.evidence = {numba_cuda.path,
+                      text("not in a wheel, in conda, in CUDA_HOME nor in /usr/local/cuda")};
+  const std::string major = beginning(nvidia_driver(look).cuda, 1);
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"numba-cuda[cu" + (major == "13" ? major : "12") + "]"}),
+       text("brings CUDA's compiler as wheels")});
+}
+
 void ptx_newer(Examination& look) {
   const Distribution* numba_cuda = first_of(look, {"numba-cuda"});
   const Distribution* numba = numba_cuda != nullptr ? numba_cuda : first_of(look, {"numba"});
   if (numba == nullptr || seen_gpus(look).empty()) return;
   const auto* toolkits = look.see_whole(look.facts.toolchain.nvvm);
+  if (toolkits != nullptr && toolkits->empty() && numba_cuda != nullptr)
+    return no_nvvm(look, *numba_cuda);
   if (toolkits == nullptr || links_by_itself(look, numba_cuda)) return;
   const bool knows_wheels = numba_cuda != nullptr && !is_older(numba_cuda->version, "0.15");
   const Toolkit* toolkit = toolkit_of_numba(*toolkits, knows_wheels);
@@ -233,7 +254,8 @@ constexpr auto kRules = std::to_array<Rule>({
     {"FW09", Layer::kFramework, Severity::kWarning, true,
      msgid("TensorFlow with an older CUDA than it was tested with"), "", older_than_tested},
     {"FW16", Layer::kFramework, Severity::kError, true,
-     msgid("Numba with a newer CUDA than the driver compiles for"), "", ptx_newer},
+     msgid("Numba without a CUDA compiler, or with a newer one than the driver takes"), "",
+     ptx_newer},
     {"FW19", Layer::kFramework, Severity::kWarning, true,
      msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
 });

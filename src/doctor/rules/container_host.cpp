@@ -82,6 +82,21 @@ void docker_without_toolkit(Examination& look) {
        text("from NVIDIA's package source; restarts running containers")});
 }
 
+/// The toolkit runs it in every container, so that none starts.
+void ldconfig_of_toolkit(Examination& look) {
+  const auto* path = look.see(look.facts.container.engines.no_ldconfig);
+  if (path == nullptr) return;
+  Finding& finding = look.found(
+      text("NVIDIA's container runtime is told to run {}, which is not there: no container with a "
+           "GPU starts",
+           *path));
+  finding.evidence.push_back(
+      fmt::format("/etc/nvidia-container-runtime/config.toml: ldconfig = \"@{}\"", *path));
+  finding.fix.push_back(
+      {"sudo nvidia-ctk config --set nvidia-container-cli.ldconfig=@/sbin/ldconfig --in-place",
+       text("its place on Debian, Fedora and their like; Ubuntu has /sbin/ldconfig.real")});
+}
+
 void node_without_runtime(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* node = look.see(engines.kubelet);
@@ -105,6 +120,7 @@ void node_without_runtime(Examination& look) {
 void runtime_not_configured(Examination& look) {
   if (!is_machine_with_driver(look)) return;
   docker_without_toolkit(look);
+  ldconfig_of_toolkit(look);
   node_without_runtime(look);
 }
 

@@ -24,10 +24,32 @@ bool driver_runs(Examination& look) {
          !look.facts.machine.is_jetson && look.facts.machine.has_module("nvidia").value_or(true);
 }
 
+/// The driver has the GPU, and nobody has made its nodes: no desktop that would, and no
+/// nvidia-modprobe; or a service that sees a /dev of its own.
+void no_node_at_all(Examination& look) {
+  if (look.facts.machine.in_container || !look.missing(look.facts.container.kind)) return;
+  const auto& driver = look.facts.driver;
+  const bool fails = driver.nvml_init.value_or(0) != 0 || driver.cuda_init.value_or(0) != 0;
+  if (!fails || !is_loaded(look, "nvidia")) return;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    if (gpu->driver.value_or("") != "nvidia") continue;
+    Finding& finding = look.found(text(
+        "NVIDIA's device nodes are not there, though its driver has the GPU at {}", gpu->address));
+    finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("not there")));
+    if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
+    finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u", text("until the next start")});
+    finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
+                           text("at every start; a service of systemd with PrivateDevices=yes sees "
+                                "none of them: take that line out of its unit")});
+    return;
+  }
+}
+
 void uvm_missing(Examination& look) {
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
-  if (nodes == nullptr || nodes->empty()) return;  // no node at all: a container without a GPU
+  if (nodes == nullptr) return;
+  if (nodes->empty()) return no_node_at_all(look);
   const bool unloaded = is_not_loaded(look, "nvidia_uvm");
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
@@ -58,8 +80,26 @@ void uvm_missing(Examination& look) {
             "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
 }
 
+/// A Jetson's nodes belong to a group, video or render.
+void tegra_permission(Examination& look) {
+  const auto* nodes = look.see(look.facts.nodes.tegra);
+  const auto* identity = look.see(look.facts.process.identity);
+  if (nodes == nullptr || identity == nullptr || identity->uid == 0) return;
+  for (const GpuNode& one : *nodes) {
+    if (one.node.open_error.value_or(0) != EACCES) continue;
+    Finding& finding = look.found(text("user {} may not open {} (mode {})", identity->uid, one.path,
+                                       fmt::format("{:04o}", one.node.mode)));
+    finding.evidence.push_back(text("owner {}, group {}; this process is user {}, groups {}",
+                                    one.node.uid, one.node.gid, identity->uid,
+                                    fmt::join(identity->groups, " ")));
+    finding.fix.push_back({"sudo usermod -aG video,render \"$USER\"", text("then log in again")});
+    return;
+  }
+}
+
 void node_permission(Examination& look) {
   constexpr gid_t kOverflow = 65534;  // a group from outside of this user namespace: CTR12
+  if (look.facts.machine.is_jetson) return tegra_permission(look);
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   const auto* identity = look.see(look.facts.process.identity);

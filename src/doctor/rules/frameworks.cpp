@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
@@ -196,6 +197,7 @@ void arch_missing(Examination& look, bool newer) {
 
 void arch_missing_new(Examination& look) {
   arch_missing(look, true);
+  if (look.findings().empty()) tensorflow_too_old(look);
 }
 
 void jax_dropped(Examination& look) {
@@ -217,6 +219,8 @@ void jax_dropped(Examination& look) {
 void arch_missing_old(Examination& look) {
   arch_missing(look, false);
   jax_dropped(look);
+  if (look.findings().empty()) packages_without_kernels(look);
+  if (look.findings().empty()) cuda_too_new_for_gpu(look);
 }
 
 void wrong_backend(Examination& look) {
@@ -287,8 +291,8 @@ void torch_without_xpu(Examination& look) {
 constexpr auto kRules = std::to_array<Rule>({
     {"FW02", Layer::kFramework, Severity::kFatal, true, msgid("a driver too old for a framework"),
      "CTR08 CTR14 FW03 FW04", driver_too_old},
-    {"FW03", Layer::kFramework, Severity::kFatal, true, msgid("a GPU newer than PyTorch's kernels"),
-     "FW06", arch_missing_new},
+    {"FW03", Layer::kFramework, Severity::kFatal, true,
+     msgid("a GPU newer than a framework's kernels"), "FW06", arch_missing_new},
     {"FW04", Layer::kFramework, Severity::kFatal, true,
      msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
     {"FW07", Layer::kFramework, Severity::kFatal, true,
