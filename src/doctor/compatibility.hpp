@@ -98,7 +98,7 @@ struct Compatibility {
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
-  std::vector<WheelArch> torch_archs, tensorflow_archs;
+  std::vector<WheelArch> torch_archs, conda_archs, tensorflow_archs;
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;

@@ -83,6 +83,7 @@ void read_torch(const json& document, Compatibility& known) {
   };
   archs("compat/pytorch_arch/rows", known.torch_archs);
   archs("compat/pytorch_arch/aarch64", known.torch_archs);
+  archs("compat/pytorch_arch/conda_forge", known.conda_archs);
   archs("compat/tensorflow/wheels/rows", known.tensorflow_archs);
 }
 

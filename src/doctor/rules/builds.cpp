@@ -214,6 +214,34 @@ void cuda_too_new_for_gpu(Examination& look) {
   }
 }
 
+void other_vendor(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const bool nvidia = !seen_gpus(look).empty(), amd = has_rocm_gpu(look);
+  if (all == nullptr || nvidia == amd) return;
+  const auto& torch = look.facts.python.torch;
+  for (const Distribution& one : *all) {
+    const bool rocm = one.name.find("rocm") != std::string::npos ||
+                      local_part(one.version).find("rocm") != std::string_view::npos;
+    const bool framework = one.name == "tensorflow" || one.name == "tensorflow-rocm" ||
+                           one.name == "onnxruntime-gpu" || one.name == "onnxruntime-rocm" ||
+                           one.name.starts_with("cupy-cuda") || one.name.starts_with("cupy-rocm") ||
+                           (one.name.starts_with("jax-") && one.name.ends_with("-plugin"));
+    if (!framework || rocm != nvidia || conda_package(look, one.name) != nullptr) continue;
+    Finding& finding = look.found(
+        nvidia ? text("{} is built for AMD's ROCm, and the GPU is NVIDIA's", named(one))
+               : text("{} is built for NVIDIA's CUDA, and the GPU is AMD's", named(one)));
+    // Another framework here has a build that fits.
+    if (torch && (nvidia ? torch->cuda.has_value() : torch->hip.has_value()))
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(one.path);
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {one.name}),
+         nvidia ? text("then install the build for CUDA")
+                : text("then install its build for ROCm, as https://rocm.docs.amd.com says")});
+    return;
+  }
+}
+
 void toolkit_for_building(Examination& look) {
   const auto deepspeed = look.facts.python.distribution("deepspeed");
   const auto pycuda = look.facts.python.distribution("pycuda");

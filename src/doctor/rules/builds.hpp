@@ -19,6 +19,9 @@ void tensorflow_too_old(Examination& look);
 void packages_without_kernels(Examination& look);
 void cuda_too_new_for_gpu(Examination& look);
 
+/// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.
+void other_vendor(Examination& look);
+
 /// Part of ENV10: what is compiled while a program runs, and with which toolkit.
 void toolkit_for_building(Examination& look);
 

@@ -354,7 +354,30 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
+/// setvars.sh of a oneAPI before a PyTorch whose wheels bring their own runtime of it.
+void oneapi_shadows(Examination& look) {
+  const auto package = look.facts.python.distribution("intel-sycl-rt");
+  const Distribution* wheel = look.see(package);
+  const auto& torch = look.facts.python.torch;
+  if (wheel == nullptr || !torch || !torch->xpu) return;
+  constexpr std::string_view kFolder = "/oneapi/compiler/";
+  const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
+  for (const std::string_view folder : split(path, ':')) {
+    const std::size_t at = folder.find(kFolder);
+    if (at == std::string_view::npos) continue;
+    const std::string has = beginning(folder.substr(at + kFolder.size()));
+    if (has.empty() || has == beginning(wheel->version)) continue;
+    Finding& finding = look.found(
+        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
+             wheel->version));
+    finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
+    finding.fix.push_back(unset_path());
+    return;
+  }
+}
+
 void path_shadows(Examination& look) {
+  oneapi_shadows(look);
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr || seen_gpus(look).empty()) return;
   for (const CudaLibrary& first : *all) {

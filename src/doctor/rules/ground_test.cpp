@@ -197,6 +197,8 @@ std::vector<Mutation> answer_mutations() {
       {"DRV25", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.remap_pending = true; }); }},
       {"DRV26", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.ecc_uncorrected = 1; }); }},
       {"DRV27", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.cc_ready = false; }); }},
+      {"DRV28", [](Facts& f) { f.driver.cuda_init = 304; }},
+      {"DRV28", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.error = 999; }); }},
       {"RT01",
        [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.processes_memory_bytes = 0; }); }},
       {"RT03",

@@ -156,6 +156,8 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
 
 /// torch-scatter 2.1.2+pt24cu124, and others of PyG.
 BuiltFor by_version(const Distribution& one) {
+  // Its releases are numbered as PyTorch's that they are for.
+  if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
   if (!tag.starts_with("pt") || end == std::string_view::npos || end < 4 || end > 5) return {};
@@ -270,6 +272,21 @@ Severity severity_beside_torch(Examination& look) {
   return torch && torch->cuda ? Severity::kWarning : Severity::kFatal;
 }
 
+/// On AMD's GPUs alone.
+void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
+  if (is_gpu_jax(look) || !has_rocm_gpu(look) ||
+      local_part(jaxlib.version).find("rocm") != std::string_view::npos)
+    return;
+  Finding& finding = look.found(
+      text("JAX {} has no ROCm plugin, so it runs on the CPU beside the AMD GPU", jaxlib.version));
+  if (look.facts.python.torch && look.facts.python.torch->hip)
+    finding.severity = Severity::kWarning;
+  finding.evidence.push_back(jaxlib.path);
+  finding.fix.push_back(
+      {"", text("install jax-rocm7-plugin and jax-rocm7-pjrt of the same release, "
+                "as https://rocm.docs.amd.com says")});
+}
+
 void jax_fix(Examination& look, Finding& finding) {
   // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
   Wish wish = wish_of(look, Framework::kJax);
@@ -284,7 +301,7 @@ void jax_plugin(Examination& look) {
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr || is_aarch64(look.facts))
     return;
   const auto gpus = seen_gpus(look);
-  if (gpus.empty()) return;
+  if (gpus.empty()) return jax_without_rocm(look, *jaxlib);
   if (!is_gpu_jax(look)) {
     Finding& finding =
         look.found(text("JAX {} has no CUDA plugin, so it runs on the CPU beside the {}",
