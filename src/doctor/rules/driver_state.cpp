@@ -45,11 +45,34 @@ void no_node_at_all(Examination& look) {
   }
 }
 
+/// A node that was made by hand, or before the module was loaded anew: nobody has its number now.
+bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes) {
+  for (const DeviceNode& one : nodes) {
+    const int error = one.node.open_error.value_or(0);
+    if ((one.path != "/dev/nvidia-uvm" && one.path != "/dev/nvidiactl") ||
+        (error != ENXIO && error != ENODEV))
+      continue;
+    Finding& finding = look.found(
+        text("{} leads to no driver: its major number, {}, is not the module's (any more)",
+             one.path, one.node.major));
+    finding.evidence.push_back(
+        fmt::format("open({}): {}", one.path, error == ENXIO ? "ENXIO" : "ENODEV"));
+    finding.fix.push_back({fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
+                                       "nvidia-modprobe -c 0 -u",
+                                       one.path),
+                           text("makes it anew with today's number, which changes from start to "
+                                "start; a container's configuration that names it has to follow")});
+    return true;
+  }
+  return false;
+}
+
 void uvm_missing(Examination& look) {
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr) return;
   if (nodes->empty()) return no_node_at_all(look);
+  if (node_without_driver(look, *nodes)) return;
   const bool unloaded = is_not_loaded(look, "nvidia_uvm");
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;
