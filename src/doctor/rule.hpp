@@ -82,7 +82,9 @@ struct Rule {
 std::span<const Rule> hardware_rules();
 std::span<const Rule> link_rules();
 std::span<const Rule> driver_module_rules();
-std::span<const Rule> driver_state_rules();
+std::span<const Rule> driver_node_rules();
+std::span<const Rule> driver_service_rules();
+std::span<const Rule> driver_install_rules();
 std::span<const Rule> driver_answer_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
