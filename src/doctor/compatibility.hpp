@@ -85,6 +85,10 @@ struct CpuBuild {
 struct PackageGpus {
   std::string package, versions, capability, source;
 };
+/// The CUDA of the newest ptxas that Triton's wheels bring.
+struct TritonPtxas {
+  std::string versions, cuda, source;
+};
 /// The ROCm releases that AMD tested with a release of its kernel driver.
 struct RocmDriver {
   std::string driver, rocm;
@@ -112,6 +116,7 @@ struct Compatibility {
   std::vector<RocmWheel> rocm_wheels;
   std::vector<CpuBuild> cpu_builds;
   std::vector<PackageGpus> package_gpus;
+  std::vector<TritonPtxas> triton_ptxas;
   std::vector<GpuFamily> families;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.

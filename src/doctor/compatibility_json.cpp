@@ -142,6 +142,8 @@ void read_others(const json& document, Compatibility& known) {
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
   for (const json& row : at(document, "gpu_families/families/rows"))
     known.families.push_back({word(row, "begins"), word(row, "cc")});
+  for (const json& row : at(document, "compat/triton_ptxas/rows"))
+    known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
 }
 

@@ -216,7 +216,9 @@ std::vector<std::string> cached(const Tree& tree, const std::string& name) {
 
 Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
                       const std::vector<std::string>& libraries) {
-  if (!tree.exists("/etc/ld.so.cache")) return Unreadable{"/etc/ld.so.cache", 0};
+  // Where no linker was recorded, nothing that it wants is missed.
+  if (!tree.exists("/etc/ld.so.cache") && program(tree, environment, "ld").empty())
+    return Unreadable{"/etc/ld.so.cache", 0};
   std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                                    "/usr/lib64", "/usr/lib", "/usr/local/lib"};
   for (const std::string& library : libraries) folders.push_back(parent(library));

@@ -23,6 +23,7 @@ bool has_gpu_framework(Examination& look) {
     return one.name == "tensorflow" || one.name == "paddlepaddle-gpu" ||
            one.name == "onnxruntime-gpu" || one.name.starts_with("cupy-cuda") ||
            one.name.starts_with("mxnet-cu") ||
+           (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
            (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"));
   });
 }
@@ -48,6 +49,8 @@ void listed_cpu_builds(Examination& look) {
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (name != row.package && look.facts.python.distribution(name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
+    // Asked for by name, and another framework has the GPU: it reads data, mostly.
+    if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
@@ -155,7 +158,9 @@ void tensorflow_too_old(Examination& look) {
     Finding& finding =
         look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
                         tensorflow->version, gpu.name, gpu.capability));
-    if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+    // Of older GPUs no thread says that none of its kernels runs.
+    if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
+      finding.severity = Severity::kWarning;
     finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
     finding.evidence.push_back(
         text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
@@ -172,7 +177,10 @@ void packages_without_kernels(Examination& look) {
   for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
-    if (one == nullptr || !in_range(one->version, row.versions)) continue;
+    // Who builds it, says so in its version: then it may serve older ones as well.
+    if (one == nullptr || !in_range(one->version, row.versions) ||
+        !local_part(one->version).empty())
+      continue;
     const auto old = std::find_if(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
       return !gpu.capability.empty() && is_older(gpu.capability, row.capability);
     });

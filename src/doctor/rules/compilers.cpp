@@ -1,4 +1,4 @@
-// Rules FW09, FW16, FW19, LIB11: what is compiled while a program runs, and the toolkit that
+// Rules FW09, FW16, FW19, FW22, LIB11: what is compiled while a program runs, and the toolkit that
 // TensorFlow gets from the system.
 #include <algorithm>
 #include <array>
@@ -208,6 +208,47 @@ void libcuda_for_triton(Examination& look) {
                          text("the Triton of newer releases needs neither")});
 }
 
+/// Triton has the assembler of its wheel make the GPU's code, whatever toolkit is installed.
+void ptxas_too_old(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  if (triton == nullptr || conda_package(look, "triton") != nullptr ||
+      !variable_or_empty(look, "TRITON_PTXAS_PATH").empty() ||
+      !variable_or_empty(look, "TRITON_PTXAS_BLACKWELL_PATH").empty())
+    return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const auto row =
+      std::find_if(known.triton_ptxas.begin(), known.triton_ptxas.end(),
+                   [&](const TritonPtxas& one) { return in_range(triton->version, one.versions); });
+  if (row == known.triton_ptxas.end()) return;
+  for (const SeenGpu& gpu : seen_gpus(look)) {
+    const ArchToolkits* bounds =
+        gpu.capability.empty() ? nullptr : known.toolkits_of(gpu.capability);
+    if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
+    const Distribution* who = compiles_by_triton(look);
+    Finding& finding =
+        look.found(text("{} brings the assembler of CUDA {}, which knows no {} yet: {} fails",
+                        named(*triton), row->cuda, gpu.name,
+                        who == nullptr ? text("torch.compile and every kernel in Triton's language")
+                                       : named(*who)));
+    // What runs PyTorch's own kernels alone meets none of it.
+    if (who == nullptr) finding.severity = Severity::kWarning;
+    finding.evidence = {triton->path, row->source,
+                        text("compute capability {}: CUDA {} is the first that knows it",
+                             gpu.capability, bounds->first)};
+    const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+    if (toolkit != nullptr && !toolkit->version.empty() &&
+        !is_older(beginning(toolkit->version), bounds->first))
+      finding.fix.push_back({"export TRITON_PTXAS_PATH=" + pasted(toolkit->folder + "/bin/ptxas"),
+                             text("the assembler of the installed toolkit")});
+    else
+      finding.fix.push_back({"export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
+                             text("of a toolkit of CUDA {} or newer", bounds->first)});
+    finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
+                           text("a newer PyTorch brings a newer Triton")});
+    return;
+  }
+}
+
 /// The library of the system that TensorFlow takes, where its file name says its release.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
@@ -256,6 +297,8 @@ constexpr auto kRules = std::to_array<Rule>({
     {"FW16", Layer::kFramework, Severity::kError, true,
      msgid("Numba without a CUDA compiler, or with a newer one than the driver takes"), "",
      ptx_newer},
+    {"FW22", Layer::kFramework, Severity::kError, true,
+     msgid("a Triton whose assembler does not know the GPU"), "", ptxas_too_old},
     {"FW19", Layer::kFramework, Severity::kWarning, true,
      msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
 });

@@ -227,7 +227,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV26", remap_pending},
     {"DRV26", Layer::kDriver, Severity::kError, true, msgid("memory errors beyond ECC"), "",
      ecc_uncorrected},
-    {"DRV27", Layer::kDriver, Severity::kFatal, false,
+    {"DRV27", Layer::kDriver, Severity::kFatal, true,
      msgid("confidential computing that is not ready"), "DRV15 FW*", cc_not_ready},
     {"DRV28", Layer::kDriver, Severity::kFatal, false,
      msgid("a driver that fails, and nothing known explains it"), "", unexplained},

@@ -259,8 +259,8 @@ void proprietary_module_new_gpu(Examination& look) {
 }
 
 /// The first branch that serves GPUs from this PCI id on: NVIDIA's numbers grow with its
-/// generations. Ampere's and Ada's came with their first GPUs, Hopper's with the data-centre
-/// driver.
+/// generations. No public table has all of them: without the driver's own word that it does not
+/// serve the GPU they are worth a warning.
 int first_branch_for(const PciFunction& gpu) {
   struct Generation {
     std::uint32_t first;
@@ -292,7 +292,10 @@ bool not_served_yet(Examination& look) {
     Finding& finding =
         look.found(text("driver {} is older than the GPU at {}, and does not serve it",
                         printable(version), gpu->address));
-    if (!line.empty()) finding.evidence.push_back(quoted(line));
+    if (line.empty())
+      finding.severity = Severity::kWarning;
+    else
+      finding.evidence.push_back(quoted(line));
     finding.evidence.push_back(
         text("{}: driver {} is the first branch for it", describe(*gpu), first));
     finding.fix.push_back(

@@ -68,12 +68,20 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
                          text("in exactly the driver's version; then start the programs again")});
 }
 
+/// The same code of a GPU on its own, which computes confidentially: DRV27.
+bool waits_for_attestation(Examination& look) {
+  const auto& gpus = answers(look);
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const GpuAnswer& gpu) { return !gpu.cc_ready.value_or(true); });
+}
+
 void fabric_manager(Examination& look) {
   if (!driver_runs(look)) return;
   const Fabric fabric = fabric_of(look);
   const int* cuda = look.see(look.facts.driver.cuda_init);
   const bool refused = cuda != nullptr && *cuda == kCudaNotReady;
-  if (fabric.switches == 0 && !fabric.unfinished && !refused) return;
+  if (fabric.switches == 0 && !fabric.unfinished && (!refused || waits_for_attestation(look)))
+    return;
   if (cuda != nullptr && *cuda == 0) return;
   if (const auto& log = look.facts.machine.kernel_log;
       log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())

@@ -311,7 +311,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a framework built for another vendor's GPUs"), "", wrong_backend},
     {"FW12", Layer::kFramework, Severity::kError, false,
      msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},
-    {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "",
+    {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "XPU02",
      torch_without_xpu},
 });
 

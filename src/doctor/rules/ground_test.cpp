@@ -262,6 +262,16 @@ Facts all_unreadable() {
 
 }  // namespace
 
+TEST_CASE("a GPU that computes confidentially and is not ready needs no fabric manager") {
+  Facts facts = healthy();
+  facts.driver.cuda_init = 802;
+  REQUIRE(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV15");
+  first_answer(facts, [](auto& gpu) { gpu.cc_ready = false; });
+  const Diagnosis found = diagnose_with(ground_rules(), facts, {});
+  REQUIRE(found.findings.size() == 1);
+  CHECK(found.findings.front().id == "DRV27");
+}
+
 TEST_CASE("a machine that is well is called well") {
   const Diagnosis diagnosis = diagnose_with(ground_rules(), healthy(), {});
   for (const auto& finding : diagnosis.findings) MESSAGE(finding.id << ": " << finding.title);

@@ -140,7 +140,7 @@ void gpu_bound_elsewhere(Examination& look) {
           {fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf\n"
                        "sudo update-initramfs -u && sudo reboot",
                        *driver == "NovaCore" ? "nova_core" : *driver),
-           ""});
+           text("Fedora and its like: sudo dracut --force")});
     }
   }
 }
@@ -275,7 +275,7 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
     {"HW02", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without a driver"),
      "DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_unbound},
-    {"HW03", Layer::kHardware, Severity::kFatal, false, msgid("another driver has the GPU"),
+    {"HW03", Layer::kHardware, Severity::kFatal, true, msgid("another driver has the GPU"),
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},

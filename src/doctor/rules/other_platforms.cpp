@@ -335,7 +335,7 @@ constexpr auto kRules = std::to_array<Rule>({
      iommu_passthrough},
     {"AMD05", kDriver, Severity::kWarning, false, msgid("a processor's GPU beside a card"), "",
      igpu_mixed},
-    {"XPU02", kLibraries, Severity::kError, false, msgid("an Intel GPU without Level Zero"), "FW*",
+    {"XPU02", kLibraries, Severity::kError, true, msgid("an Intel GPU without Level Zero"), "FW*",
      level_zero},
     {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
      "XPU02 FW*", xpu_permission},

@@ -118,7 +118,7 @@ void visible_empty(Examination& look) {
 
 /// AMD's lists count the GPUs that this process can open: of a machine's eight perhaps four.
 void amd_bad_index(Examination& look) {
-  const auto* render = look.see(look.facts.nodes.render);
+  const auto* render = look.see_whole(look.facts.nodes.render);
   if (render == nullptr) return;
   std::size_t count = static_cast<std::size_t>(
       std::count_if(render->begin(), render->end(),
@@ -385,7 +385,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "ENV02 FW*", visible_mig},
     {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
      device_order},
-    {"ENV06", Layer::kEnvironment, Severity::kError, false,
+    {"ENV06", Layer::kEnvironment, Severity::kError, true,
      msgid("lists of visible AMD GPUs that contradict"), "FW*", hip_visible_conflict},
 });
 
