@@ -133,7 +133,7 @@ std::string fill_gpus(const json& object, DriverAnswers& answers) {
     Filler filler{row, ""};
     GpuAnswer& gpu = gpus.emplace_back();
     each_fact_of_gpu(gpu, filler);
-    if (const auto address = row.find("pci_address"); address != row.end()) {
+    if (const auto address = row.find("pci_address"); address != row.end() && !address->is_null()) {
       if (!address->is_string()) return "pci_address";
       gpu.pci_address = address->get<std::string>();
     }

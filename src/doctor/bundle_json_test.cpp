@@ -17,6 +17,13 @@ TEST_CASE("a key that is not there was not asked, null is absent") {
   CHECK(driver_not_asked().gpus.is_unreadable());
 }
 
+TEST_CASE("a GPU may have no address: a Jetson's is on no bus") {
+  const auto answers = driver_from_json(R"({"gpus":[{"pci_address":null,"name":"Orin"}]})", "");
+  REQUIRE(answers);
+  CHECK(answers->gpus->at(0).pci_address.empty());
+  CHECK(!driver_from_json(R"({"gpus":[{"pci_address":1}]})", ""));
+}
+
 TEST_CASE("what was written is read again") {
   DriverAnswers answers = driver_not_asked();
   answers.nvml_init = 18;

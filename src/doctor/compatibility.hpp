@@ -71,6 +71,24 @@ struct Opens {
 struct WheelSearcher {
   std::string package, versions, call, source;
 };
+/// The GPUs that PyTorch's wheels for these releases of ROCm were compiled for: "gfx1030".
+struct RocmWheel {
+  std::string rocm;
+  std::vector<std::string> targets;
+};
+/// A package that is built for the processor; `use` is the one for the GPU.
+struct CpuBuild {
+  std::string package, versions, use, source;
+  bool beside_torch = false;  // it is wanted where PyTorch's tensors are
+};
+/// The lowest compute capability that a package serves.
+struct PackageGpus {
+  std::string package, versions, capability, source;
+};
+/// The CUDA of the newest ptxas that Triton's wheels bring.
+struct TritonPtxas {
+  std::string versions, cuda, source;
+};
 /// The ROCm releases that AMD tested with a release of its kernel driver.
 struct RocmDriver {
   std::string driver, rocm;
@@ -84,7 +102,7 @@ struct Compatibility {
   std::vector<MajorDriver> major_drivers;
   std::vector<ArchToolkits> archs;
   std::vector<TorchRelease> torch;
-  std::vector<WheelArch> torch_archs, tensorflow_archs;
+  std::vector<WheelArch> torch_archs, conda_archs, tensorflow_archs;
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
@@ -95,6 +113,10 @@ struct Compatibility {
   std::vector<Opens> opens;
   std::vector<WheelSearcher> wheel_searchers;
   std::vector<RocmDriver> rocm_drivers;
+  std::vector<RocmWheel> rocm_wheels;
+  std::vector<CpuBuild> cpu_builds;
+  std::vector<PackageGpus> package_gpus;
+  std::vector<TritonPtxas> triton_ptxas;
   std::vector<GpuFamily> families;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.

@@ -28,6 +28,11 @@ int number(const json& row, const char* key) {
                                                                              : 0;
 }
 
+bool is_true(const json& row, const char* key) {
+  const auto found = row.is_object() ? row.find(key) : row.end();
+  return row.is_object() && found != row.end() && *found == json(true);
+}
+
 std::vector<std::string> words(const json& row, const char* key) {
   std::vector<std::string> out;
   if (!row.is_object() || !row.contains(key) || !row[key].is_array()) return out;
@@ -78,6 +83,7 @@ void read_torch(const json& document, Compatibility& known) {
   };
   archs("compat/pytorch_arch/rows", known.torch_archs);
   archs("compat/pytorch_arch/aarch64", known.torch_archs);
+  archs("compat/pytorch_arch/conda_forge", known.conda_archs);
   archs("compat/tensorflow/wheels/rows", known.tensorflow_archs);
 }
 
@@ -126,8 +132,18 @@ void read_others(const json& document, Compatibility& known) {
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});
   for (const json& row : at(document, "compat/rocm_driver/rows"))
     known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
+  for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))
+    known.rocm_wheels.push_back({word(row, "rocm"), words(row, "gfx")});
+  for (const json& row : at(document, "compat/cpu_builds/rows"))
+    known.cpu_builds.push_back({word(row, "package"), word(row, "v"), word(row, "use"),
+                                word(row, "source"), is_true(row, "beside")});
+  for (const json& row : at(document, "compat/package_gpus/rows"))
+    known.package_gpus.push_back(
+        {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
   for (const json& row : at(document, "gpu_families/families/rows"))
     known.families.push_back({word(row, "begins"), word(row, "cc")});
+  for (const json& row : at(document, "compat/triton_ptxas/rows"))
+    known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
 }
 

@@ -16,11 +16,11 @@ bool in_word(char c) {
 // A variable is told only when its name says that it is about GPUs, libraries or Python: a token
 // may hide in any other.
 constexpr auto kToldPrefixes = std::to_array<std::string_view>(
-    {"CUDA_",     "NVIDIA_",  "NV_",  "NCCL_",   "GLOO_",  "TORCH_",      "PYTORCH_",
-     "TF_",       "XLA_",     "JAX_", "LD_",     "HIP_",   "ROCR_",       "HSA_",
-     "ROCM_",     "GPU_",     "ZE_",  "ONEAPI_", "SYCL_",  "OMP_",        "MKL_",
-     "OPENBLAS_", "NUMEXPR_", "KMP_", "GOMP_",   "BNB_",   "ACCELERATE_", "TRITON_",
-     "CUPY_",     "NUMBA_",   "TPU_", "MASTER_", "SLURM_", "OMPI_"});
+    {"CUDA_",  "NVIDIA_", "NV_",         "NCCL_",   "GLOO_", "TORCH_",    "PYTORCH_", "TF_",
+     "XLA_",   "JAX_",    "LD_",         "HIP_",    "ROCR_", "HSA_",      "ROCM_",    "GPU_",
+     "ZE_",    "ONEAPI_", "SYCL_",       "OMP_",    "MKL_",  "OPENBLAS_", "NUMEXPR_", "KMP_",
+     "GOMP_",  "BNB_",    "ACCELERATE_", "TRITON_", "CUPY_", "NUMBA_",    "TPU_",     "MASTER_",
+     "SLURM_", "OMPI_",   "OLLAMA_",     "VLLM_",   "DS_",   "LLAMA_ARG_"});
 constexpr auto kTold = std::to_array<std::string_view>(
     {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHOME",
      "PYTHONNOUSERSITE", "HOME", "LANG", "LC_ALL", "WORLD_SIZE", "RANK", "LOCAL_RANK", "container",
@@ -64,7 +64,7 @@ bool any_in(std::string_view text, const Words& words) {
 
 bool is_told(std::string_view name) {
   if (any_in(name, kSecret)) return false;
-  return std::find(kTold.begin(), kTold.end(), name) != kTold.end() ||
+  return std::find(kTold.begin(), kTold.end(), name) != kTold.end() || name.ends_with("_DEVICE") ||
          std::any_of(kToldPrefixes.begin(), kToldPrefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }

@@ -82,7 +82,9 @@ struct Rule {
 std::span<const Rule> hardware_rules();
 std::span<const Rule> link_rules();
 std::span<const Rule> driver_module_rules();
-std::span<const Rule> driver_state_rules();
+std::span<const Rule> driver_node_rules();
+std::span<const Rule> driver_service_rules();
+std::span<const Rule> driver_install_rules();
 std::span<const Rule> driver_answer_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
@@ -91,6 +93,7 @@ std::span<const Rule> wheel_rules();  // libraries that come from Python package
 std::span<const Rule> unfound_library_rules();
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
+std::span<const Rule> build_rules();      // and builds that are not for this GPU
 std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit
 std::span<const Rule> compiler_rules();   // and what they are compiled with
@@ -99,6 +102,7 @@ std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
+std::span<const Rule> switch_rules();  // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> other_platform_rules();
 

@@ -64,6 +64,7 @@ std::string variable_of_init(const ContainerView& view) {
 
 Container container_by_files(const ContainerView& view) {
   if (view.exists("/.singularity.d")) return {"apptainer", "/.singularity.d"};
+  if (view.exists("/.flatpak-info")) return {"flatpak", "/.flatpak-info"};
   for (const char* account : {"/var/run/secrets/kubernetes.io/serviceaccount",
                               "/run/secrets/kubernetes.io/serviceaccount"})
     if (view.exists(account)) return {"kubernetes", account};

@@ -16,7 +16,8 @@ struct ContainerView {
   std::function<std::optional<std::string>(const char* name)> variable;
 };
 
-/// `kind` is "docker", "podman", "kubernetes", "lxc", "apptainer", "container" (some other) or ""
+/// `kind` is "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak",
+/// "container" (some other) or ""
 /// for none; `marker` is what said so: "/.dockerenv", "container=lxc".
 struct Container {
   std::string kind, marker;

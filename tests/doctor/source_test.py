@@ -108,6 +108,7 @@ def healthy(berth):
     if not sample:
         print("skipped: neither of Debian's packages python3-torch and python3-sklearn is installed")
         sys.exit(77)
+    assert len(sample) >= 200, f"{len(sample)} files prove little"
     found = []
     for i in range(0, len(sample), 40):
         found += findings(berth, *sample[i:i + 40])

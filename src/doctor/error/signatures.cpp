@@ -49,6 +49,7 @@ constexpr const char* kAbi = msgid("an extension was built for another PyTorch")
 constexpr const char* kPair = msgid("torchvision or torchaudio belongs to another PyTorch");
 constexpr const char* kLibdevice = msgid("XLA does not find the toolkit's libdevice");
 constexpr const char* kLibc = msgid("the system's C or C++ library is older than a wheel needs");
+constexpr const char* kPtxas = msgid("an assembler (ptxas) that is older than the GPU");
 constexpr const char* kLinker = msgid("a compiler does not find the driver's library for linking");
 constexpr const char* kCpuTorch = msgid("this PyTorch was built without CUDA");
 constexpr const char* kNoKernels = msgid("the framework has no code for this GPU");
@@ -201,6 +202,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"libc", "version `glibcxx_*' not found", 2, "LIB12", kLibc},
     {"link-libcuda", "cannot find -lcuda", 2, "LIB11", kLinker},
     {"link-libcuda", "libcuda.so cannot found", 2, "LIB11 LIB01 CTR20", kLinker},
+    {"ptxas", "is not defined for option 'gpu-name'", 2, "FW22", kPtxas},
     {"cpu-pytorch", "torch not compiled with cuda enabled", 2, "FW01 FW13 FW14 FW07", kCpuTorch},
     {"no-kernels", "no kernel image is available for execution", 2, "FW03 FW04 FW06", kNoKernels},
     {"no-kernels", "not compatible with the current pytorch installation", 2, "FW03 FW04",

@@ -30,16 +30,18 @@ struct ContainerEngines {
   Fact<std::string> podman_version;                 // as dpkg has it
   Fact<std::string> kubelet;                        // a trace of a kubelet: this machine is a node
   Fact<std::string> daemon_json, snap_daemon_json;  // Docker's settings
-  Fact<std::string> node_runtimes;    // settings of containerd and CRI-O, one after another
-  Fact<std::string> toolkit;          // path of NVIDIA's runtime or of its hook
-  Fact<std::string> toolkit_config;   // /etc/nvidia-container-runtime/config.toml
+  Fact<std::string> node_runtimes;   // settings of containerd and CRI-O, one after another
+  Fact<std::string> toolkit;         // path of NVIDIA's runtime or of its hook
+  Fact<std::string> toolkit_config;  // /etc/nvidia-container-runtime/config.toml
+  /// The program that toolkit_config names for ldconfig, where it is not there.
+  Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
   Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
   Fact<bool> cgroup_v2;
 };
 
 struct ContainerFacts {
-  /// "docker", "podman", "kubernetes", "lxc", "apptainer", "container"; absent: none.
+  /// "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container"; absent: none.
   Fact<std::string> kind;
   std::string marker;                                    // what said so: "/.dockerenv"
   Fact<bool> user_namespace;                             // its ids are not the machine's

@@ -40,6 +40,7 @@ struct NvidiaFacts {
   Fact<std::vector<std::string>> kernels_on_disk;
   Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
   Fact<std::vector<ModprobeLine>> modprobe;
+  Fact<std::string> remover;  // a udev rule that takes NVIDIA's functions off the bus
   Fact<std::vector<DriverLibrary>> libraries;  // where a distribution or NVIDIA puts them
   Fact<std::string> library_version;           // of the libnvidia-ml.so.1 that would be taken
   Fact<std::vector<std::string>> installers;   // traces: "dpkg", "rpm", "nvidia-installer"

@@ -58,6 +58,8 @@ struct NamedPaths {
   Fact<std::vector<std::string>> stubs;        // libcuda and libnvidia-ml in */stubs folders
   Fact<std::string> xla_folder;                // --xla_gpu_cuda_data_dir of XLA_FLAGS
   Fact<bool> xla_libdevice;                    // libdevice.10.bc is where XLA looks in it
+  /// "TRITON_PTXAS_PATH=/opt/ptxas": variables that name a file which is not there.
+  Fact<std::vector<std::string>> missing_files;
 };
 
 struct PlatformFacts {

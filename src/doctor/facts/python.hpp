@@ -91,6 +91,7 @@ struct PythonFacts {
   Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
   Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
   Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
+  Fact<std::vector<std::string>> llama_cpp;      // its libraries: "libggml-cpu.so"
 
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 

@@ -32,6 +32,9 @@ struct CompilerLimit {
 struct ToolchainFacts {
   Fact<std::vector<Toolkit>> nvvm;  // in the order in which Numba looks for them
   Fact<HostCompiler> compiler;
+  /// That extensions are compiled with: CUDA_HOME's, else that of nvcc in PATH. Unreadable with
+  /// error 0: no program was recorded, so that none is missed.
+  Fact<Toolkit> building;
   Fact<CompilerLimit> nvcc;         // absent: no nvcc, or one that brings its own compiler
   Fact<bool> any_compiler;          // gcc, clang, cc in PATH, or CC
   Fact<std::string> python_header;  // where Python.h should be

@@ -7,14 +7,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/read/place.hpp"
 
 namespace berth::doctor {
 namespace {
-
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
-}
 
 /// Replaces $ORIGIN or ${ORIGIN} (or LIB) wherever it stands as a whole word.
 std::string expanded(std::string text, std::string_view word, const std::string& by) {
@@ -137,7 +133,7 @@ bool Loader::try_cache(bool without_defaults, LoadedObject& into) const {
   if (rows == cache_.end()) return false;
   return std::any_of(rows->second.begin(), rows->second.end(), [&](const std::string& path) {
     const bool is_default =
-        std::find(defaults_.begin(), defaults_.end(), folder_of(path)) != defaults_.end();
+        std::find(defaults_.begin(), defaults_.end(), parent(path)) != defaults_.end();
     return !(without_defaults && is_default) && try_file(path, FoundBy::kCache, into);
   });
 }
@@ -151,7 +147,7 @@ LoadedObject Loader::look_up(const std::string& name, int by) const {
     return object;
   }
   const LoadedObject* loader = by < 0 ? nullptr : &objects_.at(static_cast<std::size_t>(by));
-  const auto origin = [](const LoadedObject& one) { return folder_of(one.path); };
+  const auto origin = [](const LoadedObject& one) { return parent(one.path); };
   if (loader == nullptr || !loader->elf.has_runpath) {
     for (int i = by; i >= 0; i = objects_[static_cast<std::size_t>(i)].loader) {
       const LoadedObject& one = objects_[static_cast<std::size_t>(i)];

@@ -80,6 +80,22 @@ Fact<std::string> char_links_rule(const Tree& tree) {
   return {};
 }
 
+/// ldconfig = "@/sbin/ldconfig.real": Ubuntu's; Debian and Fedora have /sbin/ldconfig alone.
+Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& config) {
+  if (config.is_unreadable()) return config.why();
+  const std::string text = config.value_or("");
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line);
+    const auto from = line.find("\"@/");
+    if (!line.starts_with("ldconfig") || from == std::string_view::npos) continue;
+    const std::string path(line.substr(from + 2, line.find('"', from + 1) - from - 2));
+    // A tree without the other one was recorded without programs.
+    const bool others = tree.exists("/sbin/ldconfig") || tree.exists("/usr/sbin/ldconfig");
+    if (others && !tree.exists(path)) return path;
+  }
+  return {};
+}
+
 ContainerEngines engines_of(const Tree& tree) {
   ContainerEngines found;
   found.docker =
@@ -108,6 +124,7 @@ ContainerEngines engines_of(const Tree& tree) {
        "/usr/local/bin/nvidia-container-runtime-hook", "/usr/local/bin/nvidia-container-runtime",
        "/run/current-system/sw/bin/nvidia-ctk"});
   found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
+  found.no_ldconfig = tree.watched([&] { return missing_ldconfig(tree, found.toolkit_config); });
   found.cdi = collect_cdi(tree);
   found.char_links_rule = char_links_rule(tree);
   found.cgroup_v2 =

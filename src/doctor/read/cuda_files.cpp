@@ -97,6 +97,11 @@ std::vector<std::string> find_libdevice(const Tree& tree, const Fact<Environment
   std::vector<std::string> found;
   for (const std::string& folder : toolkits(tree, environment, facts))
     if (tree.exists(folder + "/nvvm/libdevice/libdevice.10.bc")) found.push_back(folder);
+  // JAX's own wheels may bring one, for JAX alone.
+  for (const PathEntry& entry : facts.path.value_or({}))
+    for (const char* own : {"/jaxlib/cuda", "/jax_plugins/xla_cuda12/cuda"})
+      if (tree.exists(entry.folder + own + "/nvvm/libdevice/libdevice.10.bc"))
+        found.push_back(entry.folder + own);
   return found;
 }
 

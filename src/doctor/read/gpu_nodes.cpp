@@ -26,10 +26,8 @@ Fact<std::vector<GpuNode>> look_for(const Tree& tree, const std::string& folder,
   return found;
 }
 
-std::uint32_t vendor_of(const Tree& tree, const std::string& render) {
-  const std::string name = render.substr(render.rfind('/') + 1);
-  const auto vendor = tree.line("/sys/class/drm/" + name + "/device/vendor");
-  return vendor ? static_cast<std::uint32_t>(to_number(*vendor).value_or(0)) : 0;
+Fact<std::string> vendor_of(const Tree& tree, const std::string& render) {
+  return tree.line("/sys/class/drm/" + render.substr(render.rfind('/') + 1) + "/device/vendor");
 }
 
 }  // namespace
@@ -37,10 +35,16 @@ std::uint32_t vendor_of(const Tree& tree, const std::string& render) {
 GpuNodes collect_gpu_nodes(const Tree& tree) {
   GpuNodes nodes;
   nodes.nvidia = look_for(tree, "/dev", "nvidia");
-  nodes.render = look_for(tree, "/dev/dri", "renderD").map([&](std::vector<GpuNode> found) {
-    for (GpuNode& one : found) one.vendor = vendor_of(tree, one.path);
+  auto render = look_for(tree, "/dev/dri", "renderD");
+  std::vector<Fact<std::string>> vendors;
+  nodes.render = render.map([&](std::vector<GpuNode> found) {
+    for (GpuNode& one : found) {
+      vendors.push_back(vendor_of(tree, one.path));
+      one.vendor = static_cast<std::uint32_t>(to_number(vendors.back().value_or("")).value_or(0));
+    }
     return found;
   });
+  for (const auto& vendor : vendors) nodes.render.doubt(vendor);
   nodes.tegra = look_for(tree, "/dev", "nvhost-");
   if (nodes.tegra && nodes.tegra->empty()) nodes.tegra = look_for(tree, "/dev", "nvmap");
   nodes.kfd = look_at(tree, "/dev/kfd");

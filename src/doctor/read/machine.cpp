@@ -108,7 +108,7 @@ bool is_virtual(const Tree& tree) {
 bool in_container(const Tree& tree) {
   for (const char* sign :
        {"/.dockerenv", "/run/.containerenv", "/.singularity.d", "/run/secrets/kubernetes.io",
-        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container"})
+        "/var/run/secrets/kubernetes.io", "/dev/.lxc", "/run/systemd/container", "/.flatpak-info"})
     if (tree.exists(sign)) return true;
   return false;
 }
@@ -117,7 +117,11 @@ bool in_container(const Tree& tree) {
 Fact<std::string> read_tegra(const Tree& tree) {
   const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
   if (compatible.is_unreadable()) return compatible.why();
-  if (!compatible) return {};
+  // JetPack 6 is made for one chip.
+  if (!compatible)
+    return tree.line("/etc/nv_tegra_release").value_or("").starts_with("# R36 ")
+               ? Fact<std::string>("tegra234")
+               : Fact<std::string>();
   constexpr std::string_view kBegin = "nvidia,tegra";
   for (const std::string_view one : split(*compatible, '\0'))
     if (one.starts_with(kBegin)) return printable(one.substr(kBegin.find('t')));

@@ -60,6 +60,24 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
              : Fact<std::vector<ModprobeLine>>();
 }
 
+/// As EnvyControl and its like write it: ATTR{vendor}=="0x10de", …, ATTR{remove}="1".
+Fact<std::string> read_remover(const Tree& tree) {
+  for (const std::string folder :
+       {"/etc/udev/rules.d", "/lib/udev/rules.d", "/usr/lib/udev/rules.d"})
+    for (const std::string& name : tree.list(folder, 1000).value_or({})) {
+      // Only whose name speaks of it: a system has hundreds.
+      if (name.find("nvidia") == std::string::npos && name.find("remove") == std::string::npos)
+        continue;
+      const std::string text = tree.read(folder + "/" + name).value_or("");
+      for (const std::string_view line : split(text, '\n'))
+        if (!trim(line).starts_with('#') && line.find("0x10de") != std::string_view::npos &&
+            line.find("ATTR{remove}=\"1\"") != std::string_view::npos &&
+            line.find("0x03") != std::string_view::npos)
+          return folder + "/" + name;
+    }
+  return {};
+}
+
 constexpr auto kLibraryFolders = std::to_array<std::string_view>(
     {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
      "/usr/lib/x86_64-linux-gnu/nvidia/current", "/usr/lib64", "/usr/lib64/nvidia", "/usr/lib",
@@ -210,6 +228,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.modules_on_disk = collect_module_files(tree, facts.kernels_on_disk);
   facts.source = read_source(tree);
   facts.modprobe = read_modprobe(tree);
+  facts.remover = tree.watched([&] { return read_remover(tree); });
   read_libraries(tree, facts);
   facts.installers = read_installers(tree);
   facts.firmware = tree.watched([&] { return read_firmware(tree); });

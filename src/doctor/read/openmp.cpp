@@ -46,6 +46,8 @@ std::vector<OpenMp> find_openmp(const Tree& tree, const PythonFacts& facts) {
 void read_openmp(const Tree& tree, PythonFacts& facts) {
   facts.openmp = tree.watched([&] { return Fact(find_openmp(tree, facts)); });
   if (!facts.path.is_whole()) facts.openmp.doubt(facts.path.why());
+  // Whether it is an environment of conda's, with libraries of its own, that tells.
+  facts.openmp.doubt(facts.conda);
 }
 
 }  // namespace berth::doctor

@@ -165,6 +165,18 @@ Fact<std::vector<std::string>> stubs_in(const Tree& tree, const std::string& fol
   return stubs;
 }
 
+Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFacts& process) {
+  std::vector<std::string> missing;
+  for (const char* name : {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "VLLM_NCCL_SO_PATH",
+                           "TRITON_LIBCUDA_PATH", "NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH"}) {
+    const auto value = process.variable(name);
+    if (value.is_unreadable()) return value.why();
+    if (value && value->starts_with('/') && !tree.exists(*value))
+      missing.push_back(std::string(name) + "=" + *value);
+  }
+  return missing;
+}
+
 void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
   const auto flags = process.variable("XLA_FLAGS");
   if (flags.is_unreadable()) named.xla_folder = flags.why();
@@ -253,6 +265,7 @@ PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   const std::string folders = process.variable("LD_LIBRARY_PATH").value_or("");
   facts.named.stubs = tree.watched([&] { return stubs_in(tree, folders); });
   look_at_xla(tree, process, facts.named);
+  facts.named.missing_files = tree.watched([&] { return missing_files(tree, process); });
   return facts;
 }
 

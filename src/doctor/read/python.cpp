@@ -270,6 +270,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.libraries = why;
     facts.libdevice = why;
     facts.bitsandbytes = why;
+    facts.llama_cpp = why;
     facts.openmp = why;
     return facts;
   }

@@ -17,8 +17,9 @@ constexpr std::size_t kMostDistributions = 20'000;
 
 /// Whose requirements some rule compares, all of them.
 bool is_pinned(std::string_view name) {
-  constexpr auto kNames = std::to_array<std::string_view>(
-      {"torch", "torchvision", "torchaudio", "xformers", "jax", "jaxlib"});
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"torch", "torchvision", "torchaudio", "xformers", "jax",
+                                       "jaxlib", "vllm", "torchtext", "torch-tensorrt"});
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
@@ -188,6 +189,16 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
   return binaries;
 }
 
+/// From 0.3 on each way to compute has a library of its own.
+Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFacts& facts) {
+  const auto package = facts.distribution("llama-cpp-python");
+  if (package.is_unreadable()) return package.why();
+  if (!package) return {};
+  const std::string folder = (*facts.path)[package->entry].folder + "/llama_cpp/lib";
+  const auto names = tree.list(folder, 200);
+  return names ? names : Unreadable{folder, ENOENT};
+}
+
 }  // namespace
 
 Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
@@ -229,8 +240,10 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
   facts.torch_code = tree.watched([&] { return read_torch_code(tree, facts); });
   facts.torch_code.doubt(facts.path);
   facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });
+  facts.llama_cpp = tree.watched([&] { return read_llama_cpp(tree, facts); });
   facts.torch.doubt(facts.path);
   facts.bitsandbytes.doubt(facts.path);
+  facts.llama_cpp.doubt(facts.path);
   read_cuda_files(tree, environment, facts);
   read_openmp(tree, facts);
 }

@@ -102,6 +102,18 @@ std::string toolkit_for_building(const Tree& tree, const Fact<Environment>& envi
                                                  : "";
 }
 
+Fact<Toolkit> toolkit_for(const Tree& tree, const Fact<Environment>& environment,
+                          const PythonFacts& python) {
+  std::string folder = toolkit_for_building(tree, environment);
+  if (folder.empty() && tree.exists(python.prefix + "/bin/nvcc")) folder = python.prefix;
+  if (!folder.empty())
+    return Toolkit{
+        Toolkit::From::kSystem, folder,
+        folder == python.prefix ? version_in_conda(python) : version_of_toolkit(tree, folder)};
+  if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return {};
+  return Unreadable{"nvcc", 0};
+}
+
 /// "… unsupported GNU version! gcc versions later than 12 are not supported! …"
 int newest_gcc_in(std::string_view header) {
   constexpr std::string_view kWords = "gcc versions later than ";
@@ -204,7 +216,9 @@ std::vector<std::string> cached(const Tree& tree, const std::string& name) {
 
 Fact<bool> links_cuda(const Tree& tree, const Fact<Environment>& environment,
                       const std::vector<std::string>& libraries) {
-  if (!tree.exists("/etc/ld.so.cache")) return Unreadable{"/etc/ld.so.cache", 0};
+  // Where no linker was recorded, nothing that it wants is missed.
+  if (!tree.exists("/etc/ld.so.cache") && program(tree, environment, "ld").empty())
+    return Unreadable{"/etc/ld.so.cache", 0};
   std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                                    "/usr/lib64", "/usr/lib", "/usr/local/lib"};
   for (const std::string& library : libraries) folders.push_back(parent(library));
@@ -224,6 +238,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   ToolchainFacts facts;
   facts.nvvm = tree.watched([&] { return Fact(nvvm_toolkits(tree, environment, python)); });
   facts.compiler = tree.watched([&] { return host_compiler(tree, environment); });
+  facts.building = tree.watched([&] { return toolkit_for(tree, environment, python); });
   facts.nvcc = tree.watched([&] { return compiler_limit(tree, environment); });
   facts.any_compiler = tree.watched([&] { return any_compiler(tree, environment); });
   const auto header = tree.watched([&] {
@@ -237,6 +252,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   if (!environment.is_unreadable()) return facts;
   facts.nvvm.doubt(environment.why());
   facts.compiler.doubt(environment.why());
+  facts.building.doubt(environment.why());
   facts.nvcc.doubt(environment.why());
   facts.any_compiler.doubt(environment.why());
   facts.links_cuda.doubt(environment.why());

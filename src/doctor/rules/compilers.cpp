@@ -1,4 +1,4 @@
-// Rules FW09, FW16, FW19, LIB11: what is compiled while a program runs, and the toolkit that
+// Rules FW09, FW16, FW19, FW22, LIB11: what is compiled while a program runs, and the toolkit that
 // TensorFlow gets from the system.
 #include <algorithm>
 #include <array>
@@ -46,11 +46,32 @@ std::string ptx_of(const std::string& cuda) {
   return release == "12.6" ? "12.5" : release;
 }
 
+/// numba-cuda without any toolkit: it is installed for the GPU alone, and compiles nothing.
+void no_nvvm(Examination& look, const Distribution& numba_cuda) {
+  if (first_of(look, {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm", "cuda-toolkit",
+                      "nvidia-cuda-nvcc-cu11"}) != nullptr ||
+      conda_package(look, "cuda-nvvm-impl") != nullptr ||
+      conda_package(look, "cuda-nvcc-impl") != nullptr || look.facts.toolchain.building)
+    return;
+  const bool sure = look.missing(look.facts.toolchain.building);
+  Finding& finding = look.found(
+      text("{} finds no libnvvm.so, with which it compiles for the GPU", named(numba_cuda)));
+  if (!sure) finding.severity = Severity::kWarning;
+  finding.evidence = {numba_cuda.path,
+                      text("not in a wheel, in conda, in CUDA_HOME nor in /usr/local/cuda")};
+  const std::string major = beginning(nvidia_driver(look).cuda, 1);
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"numba-cuda[cu" + (major == "13" ? major : "12") + "]"}),
+       text("brings CUDA's compiler as wheels")});
+}
+
 void ptx_newer(Examination& look) {
   const Distribution* numba_cuda = first_of(look, {"numba-cuda"});
   const Distribution* numba = numba_cuda != nullptr ? numba_cuda : first_of(look, {"numba"});
   if (numba == nullptr || seen_gpus(look).empty()) return;
   const auto* toolkits = look.see_whole(look.facts.toolchain.nvvm);
+  if (toolkits != nullptr && toolkits->empty() && numba_cuda != nullptr)
+    return no_nvvm(look, *numba_cuda);
   if (toolkits == nullptr || links_by_itself(look, numba_cuda)) return;
   const bool knows_wheels = numba_cuda != nullptr && !is_older(numba_cuda->version, "0.15");
   const Toolkit* toolkit = toolkit_of_numba(*toolkits, knows_wheels);
@@ -187,6 +208,47 @@ void libcuda_for_triton(Examination& look) {
                          text("the Triton of newer releases needs neither")});
 }
 
+/// Triton has the assembler of its wheel make the GPU's code, whatever toolkit is installed.
+void ptxas_too_old(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  if (triton == nullptr || conda_package(look, "triton") != nullptr ||
+      !variable_or_empty(look, "TRITON_PTXAS_PATH").empty() ||
+      !variable_or_empty(look, "TRITON_PTXAS_BLACKWELL_PATH").empty())
+    return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const auto row =
+      std::find_if(known.triton_ptxas.begin(), known.triton_ptxas.end(),
+                   [&](const TritonPtxas& one) { return in_range(triton->version, one.versions); });
+  if (row == known.triton_ptxas.end()) return;
+  for (const SeenGpu& gpu : seen_gpus(look)) {
+    const ArchToolkits* bounds =
+        gpu.capability.empty() ? nullptr : known.toolkits_of(gpu.capability);
+    if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
+    const Distribution* who = compiles_by_triton(look);
+    Finding& finding =
+        look.found(text("{} brings the assembler of CUDA {}, which knows no {} yet: {} fails",
+                        named(*triton), row->cuda, gpu.name,
+                        who == nullptr ? text("torch.compile and every kernel in Triton's language")
+                                       : named(*who)));
+    // What runs PyTorch's own kernels alone meets none of it.
+    if (who == nullptr) finding.severity = Severity::kWarning;
+    finding.evidence = {triton->path, row->source,
+                        text("compute capability {}: CUDA {} is the first that knows it",
+                             gpu.capability, bounds->first)};
+    const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+    if (toolkit != nullptr && !toolkit->version.empty() &&
+        !is_older(beginning(toolkit->version), bounds->first))
+      finding.fix.push_back({"export TRITON_PTXAS_PATH=" + pasted(toolkit->folder + "/bin/ptxas"),
+                             text("the assembler of the installed toolkit")});
+    else
+      finding.fix.push_back({"export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",
+                             text("of a toolkit of CUDA {} or newer", bounds->first)});
+    finding.fix.push_back({install_command(look.facts.python, {"-U", "torch"}),
+                           text("a newer PyTorch brings a newer Triton")});
+    return;
+  }
+}
+
 /// The library of the system that TensorFlow takes, where its file name says its release.
 const CudaLibrary* taken(Examination& look, const std::string& begin) {
   const auto* all = look.see_whole(look.facts.python.libraries);
@@ -233,7 +295,10 @@ constexpr auto kRules = std::to_array<Rule>({
     {"FW09", Layer::kFramework, Severity::kWarning, true,
      msgid("TensorFlow with an older CUDA than it was tested with"), "", older_than_tested},
     {"FW16", Layer::kFramework, Severity::kError, true,
-     msgid("Numba with a newer CUDA than the driver compiles for"), "", ptx_newer},
+     msgid("Numba without a CUDA compiler, or with a newer one than the driver takes"), "",
+     ptx_newer},
+    {"FW22", Layer::kFramework, Severity::kError, true,
+     msgid("a Triton whose assembler does not know the GPU"), "", ptxas_too_old},
     {"FW19", Layer::kFramework, Severity::kWarning, true,
      msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
 });

@@ -133,6 +133,45 @@ TEST_CASE("Triton is told where it does not look for the driver's library") {
   }
 }
 
+TEST_CASE("a Triton whose ptxas is older than the GPU is named, unless another was chosen") {
+  Facts facts = healthy();
+  auto gpus = *facts.driver.gpus;
+  gpus.front().name = std::string("NVIDIA GB10");
+  gpus.front().compute_capability = std::string("12.1");
+  facts.driver.gpus = gpus;
+  add(facts, "pytorch-triton", "3.5.0+git7416ffcb");
+  CHECK(severity("FW22", facts) == Severity::kWarning);
+  SUBCASE("what compiles in every run") {
+    add(facts, "vllm", "0.11.0");
+    CHECK(severity("FW22", facts) == Severity::kError);
+  }
+  SUBCASE("a toolkit that is new enough is offered") {
+    facts.toolchain.building = Toolkit{Toolkit::From::kSystem, "/usr/local/cuda-13.0", "13.0.1"};
+    CHECK(asked("FW22", facts).findings.front().fix.front().command.find("cuda-13.0/bin/ptxas") !=
+          std::string::npos);
+  }
+  SUBCASE("another ptxas") {
+    facts.process.environment = Environment{{"TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas"}};
+    CHECK(!holds("FW22", facts));
+  }
+  SUBCASE("a GPU that this one knows") {
+    gpus.front().compute_capability = std::string("12.0");
+    facts.driver.gpus = gpus;
+    CHECK(!holds("FW22", facts));
+  }
+  SUBCASE("3.6 has one for Blackwell, 3.7 one that knows Thor") {
+    facts.python.distributions = std::vector<Distribution>{};
+    add(facts, "triton", "3.6.0");
+    CHECK(!holds("FW22", facts));
+    gpus.front().compute_capability = std::string("11.0");
+    facts.driver.gpus = gpus;
+    CHECK(holds("FW22", facts));
+    facts.python.distributions = std::vector<Distribution>{};
+    add(facts, "triton", "3.7.0");
+    CHECK(!holds("FW22", facts));
+  }
+}
+
 TEST_CASE("TensorFlow with an older CUDA than it was tested with is named") {
   Facts facts = healthy();
   add(facts, "tensorflow", "2.18.0");

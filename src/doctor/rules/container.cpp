@@ -113,6 +113,23 @@ void job_without_gpu(Examination& look) {
                                      "DeviceAllow, a container")});
 }
 
+/// WSL's one node, which NVIDIA's runtime adds to a container's filter as it does the others.
+void wsl_node_filtered(Examination& look) {
+  const GpuNode* node = look.see(look.facts.nodes.dxg);
+  if (node == nullptr || node->node.open_error != EPERM) return;
+  Finding& finding = look.found(text("the container's device filter lets it open no /dev/dxg"));
+  finding.evidence.push_back(fmt::format("open(/dev/dxg): EPERM, mode {:04o}", node->node.mode));
+  if (const auto& said = look.facts.driver.nvml_message)
+    finding.evidence.push_back(fmt::format("NVML: {}", *said));
+  finding.fix.push_back(
+      {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
+       "sudo systemctl restart docker",
+       text("in the WSL distribution that Docker runs in, where its runtime is told not to write "
+            "the filter; then start the container anew")});
+  finding.fix.push_back({"docker run --device /dev/dxg --gpus all IMAGE",
+                         text("for this container alone: Docker itself lets it open the node")});
+}
+
 void device_filter_lost(Examination& look) {
   if (look.missing(look.facts.container.kind)) {
     job_without_gpu(look);
@@ -121,7 +138,7 @@ void device_filter_lost(Examination& look) {
   if (!is_plain(container_kind(look)) && container_kind(look) != "kubernetes") return;
   const auto control_node = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   const auto* control = look.see(control_node);
-  if (control == nullptr) return;
+  if (control == nullptr) return wsl_node_filtered(look);
   const auto* list = look.see(look.facts.container.devices_list);
   const bool listed = list != nullptr && !trim(*list).empty() && list_denies(*list);
   if (control->node.open_error != EPERM && !listed) return;
@@ -303,7 +320,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"CTR01", Layer::kContainer, Severity::kFatal, true, msgid("a container that was given no GPU"),
      "DRV11 DRV12 LIB* FW* ENV*", no_gpu_passed},
     {"CTR02", Layer::kContainer, Severity::kFatal, true, msgid("a device filter that lost the GPU"),
-     "DRV11 DRV12 DRV13 LIB01 FW*", device_filter_lost},
+     "WSL03 DRV11 DRV12 DRV13 LIB01 FW*", device_filter_lost},
     {"CTR06", Layer::kContainer, Severity::kFatal, false,
      msgid("NVIDIA_VISIBLE_DEVICES that asks for nothing"), "DRV11 DRV12 LIB* FW* ENV*",
      visible_void},

@@ -82,6 +82,21 @@ void docker_without_toolkit(Examination& look) {
        text("from NVIDIA's package source; restarts running containers")});
 }
 
+/// The toolkit runs it in every container, so that none starts.
+void ldconfig_of_toolkit(Examination& look) {
+  const auto* path = look.see(look.facts.container.engines.no_ldconfig);
+  if (path == nullptr) return;
+  Finding& finding = look.found(
+      text("NVIDIA's container runtime is told to run {}, which is not there: no container with a "
+           "GPU starts",
+           *path));
+  finding.evidence.push_back(
+      fmt::format("/etc/nvidia-container-runtime/config.toml: ldconfig = \"@{}\"", *path));
+  finding.fix.push_back(
+      {"sudo nvidia-ctk config --set nvidia-container-cli.ldconfig=@/sbin/ldconfig --in-place",
+       text("its place on Debian, Fedora and their like; Ubuntu has /sbin/ldconfig.real")});
+}
+
 void node_without_runtime(Examination& look) {
   const auto& engines = look.facts.container.engines;
   const auto* node = look.see(engines.kubelet);
@@ -105,6 +120,7 @@ void node_without_runtime(Examination& look) {
 void runtime_not_configured(Examination& look) {
   if (!is_machine_with_driver(look)) return;
   docker_without_toolkit(look);
+  ldconfig_of_toolkit(look);
   node_without_runtime(look);
 }
 
@@ -257,12 +273,29 @@ void unresolvable(Examination& look, const std::vector<CdiSpec>& specs) {
        text("asks by the kind that has a device for each GPU")});
 }
 
+/// The toolkit is there for Podman alone, and nobody has let it describe the GPUs.
+void podman_without_spec(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const auto* specs = look.see(engines.cdi);
+  if (look.see(engines.podman) == nullptr || look.see(engines.toolkit) == nullptr ||
+      specs == nullptr || !specs->empty() || !look.missing(engines.docker) ||
+      !look.missing(engines.docker_snap) || !look.missing(engines.kubelet))
+    return;
+  Finding& finding =
+      look.found(text("Podman passes GPUs by a CDI spec, and there is none on this machine"));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {*engines.podman, fmt::format("/etc/cdi, /var/run/cdi: {}", tr("not there"))};
+  finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+                         text("again after every driver update")});
+}
+
 void cdi_stale(Examination& look) {
   const auto* specs = look.see(look.facts.container.engines.cdi);
   if (specs == nullptr || !look.missing(look.facts.container.kind)) return;
   for (const CdiSpec& spec : *specs)
     if (contains(spec.kind, "nvidia.com/") && !is_shadowed(spec, *specs)) stale_spec(look, spec);
   unresolvable(look, *specs);
+  if (is_machine_with_driver(look)) podman_without_spec(look);
 }
 
 void cdi_path(Examination& look) {
@@ -294,8 +327,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a kind of Docker that cannot pass GPUs"), "CTR04", docker_flavour},
     {"CTR08", Layer::kContainer, Severity::kFatal, true,
      msgid("an image that wants a newer driver"), "LIB01", requirement},
-    {"CTR09", Layer::kContainer, Severity::kError, true, msgid("a CDI spec that is out of date"),
-     "", cdi_stale},
+    {"CTR09", Layer::kContainer, Severity::kError, true,
+     msgid("a CDI spec that is out of date, or not there"), "", cdi_stale},
     {"CTR10", Layer::kContainer, Severity::kError, true, msgid("an engine that does not know CDI"),
      "", cdi_path},
 });

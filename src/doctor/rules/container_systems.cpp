@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -39,8 +40,14 @@ void rootless_groups(Examination& look) {
   const auto control = look.facts.nodes.nvidia_node("/dev/nvidiactl");
   if (const auto* one = look.see(control)) nodes.push_back(*one);
   if (const auto* kfd = look.see(look.facts.nodes.kfd)) nodes.push_back(*kfd);
+  // NVIDIA's are for drawing: CUDA opens none of them.
+  const bool of_others = !gpus_on_bus(look, kVendorAmd).empty() ||
+                         !gpus_on_bus(look, kVendorIntel).empty() || !machine_has_nvidia(look);
   if (const auto* render = look.see(look.facts.nodes.render))
-    nodes.insert(nodes.end(), render->begin(), render->end());
+    std::copy_if(render->begin(), render->end(), std::back_inserter(nodes),
+                 [&](const GpuNode& one) {
+                   return one.vendor == 0 ? of_others : one.vendor != kVendorNvidia;
+                 });
   // The control node may be everybody's and the GPUs a group's; one that opens is enough.
   const auto gpus = look.facts.nodes.nvidia_gpus();
   const auto* own = look.see(gpus);

@@ -266,3 +266,28 @@ TEST_CASE("a rootless container may have lost the group of the GPUs alone, or of
   close(3);
   CHECK(first(facts) == "CTR12");
 }
+
+TEST_CASE("a closed render node is in the way of AMD's and Intel's GPUs, not of CUDA") {
+  Facts facts = healthy("lxc");
+  GpuNode render = nvidia_node("/dev/dri/renderD128", EACCES);
+  render.node.mode = 0660;
+  render.node.gid = 65534;
+  facts.nodes.render = std::vector{render};
+  CHECK(first(facts).empty());
+  render.vendor = 0x8086;
+  facts.nodes.render = std::vector{render};
+  CHECK(first(facts) == "CTR12");
+  render.vendor = 0;
+  facts.nodes.render = std::vector{render};
+  facts.machine.pci = std::vector{card("0000:03:00.0", 0x1002, 0x744c, "amdgpu")};
+  CHECK(first(facts) == "CTR12");
+}
+
+TEST_CASE("a container in WSL may be kept from /dev/dxg by its device filter") {
+  Facts facts = healthy("docker");
+  facts.nodes.nvidia = std::vector<GpuNode>{};
+  facts.nodes.dxg = nvidia_node("/dev/dxg");
+  CHECK(first(facts).empty());
+  facts.nodes.dxg = nvidia_node("/dev/dxg", EPERM);
+  CHECK(first(facts) == "CTR02");
+}

@@ -20,6 +20,21 @@ void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
   }
 }
 
+/// "13" of cudf-cu13 and nvidia-dali-cuda130's "13.0", "11.2" of mxnet-cu112: the CUDA that is a
+/// part of a package's name; "" none is.
+std::string cuda_in_name(const std::string& name) {
+  const std::size_t dash = name.rfind("-cu");
+  if (dash == std::string::npos || name.starts_with("jax-") || name.starts_with("cupy-")) return "";
+  // NVIDIA's libraries are for whoever requires them; they are told by those.
+  if (name.starts_with("nvidia-") && !name.starts_with("nvidia-dali")) return "";
+  std::string digits = name.substr(dash + 3);
+  if (digits.starts_with("da")) digits = digits.substr(2);
+  if (digits.size() < 2 || digits.size() > 3 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return "";
+  return digits.size() == 2 ? digits : cuda_of_tag("cu" + digits);
+}
+
 /// Wheels that only a program for the GPU has a use for. NCCL is none: XGBoost requires it even
 /// where it computes on the processor.
 bool is_for_computing(std::string_view wheel) {
@@ -109,6 +124,8 @@ std::vector<CudaUse> framework_uses(Examination& look) {
   const Compatibility& known = look.knowledge.compatibility();
   for (const Distribution& one : *distributions) {
     add_jax_and_cupy(one, uses);
+    if (const std::string cuda = cuda_in_name(one.name); !cuda.empty())
+      uses.push_back({named(one), cuda, one.path});
     if (one.name == "tensorflow" && !is_aarch64(look.facts))
       if (const TensorflowRelease* row = known.tensorflow_of(one.version))
         uses.push_back({"TensorFlow " + one.version, row->cuda, one.path});

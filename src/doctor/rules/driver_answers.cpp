@@ -131,6 +131,91 @@ void cc_not_ready(Examination& look) {
   }
 }
 
+/// What a number of cuInit's says, where no other rule takes it up.
+const char* meaning_of(int code) {
+  switch (code) {
+    case 2:
+      return msgid("out of memory, of the GPU's or of what this process may map");
+    case 3:
+    case 46:
+      return msgid("the GPU is busy or was lost while CUDA started");
+    case 100:
+      return msgid("CUDA sees no GPU, though NVML does");
+    case 304:
+      return msgid("a call of the operating system's failed");
+    case 801:
+      return msgid("not supported by this kind of GPU, or of vGPU");
+    default:
+      return msgid("NVIDIA's list of CUresult tells what that is");
+  }
+}
+
+/// Other rules know these codes of cuInit's and what they come from.
+bool is_known_code(int code) {
+  constexpr auto kKnown =
+      std::to_array({0, 34, 35, 101, 719, 802, 803, 804, 805, 806, 807, 808, 809, 999});
+  return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
+}
+
+/// Nothing that other rules look at is in the way: the nodes are there and open, the log is quiet.
+bool ways_are_open(Examination& look) {
+  const auto* nodes = look.see(look.facts.nvidia.nodes);
+  if (nodes == nullptr || nodes->empty() || !is_loaded(look, "nvidia") ||
+      std::any_of(nodes->begin(), nodes->end(),
+                  [](const DeviceNode& one) { return one.node.open_error.value_or(0) != 0; }))
+    return false;
+  for (const char* words : {"Xid (", "RmInitAdapter", "API mismatch", "fallen off the bus"})
+    if (!newest_line(look, {"NVRM", words}).empty()) return false;
+  return look.missing(look.facts.process.variable("CUDA_VISIBLE_DEVICES"));
+}
+
+void advise_restart(Finding& finding) {
+  finding.fix.push_back(
+      {"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -30", text("the kernel's side of it")});
+  finding.fix.push_back(
+      {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
+       text("starts the driver anew, when nothing uses the GPU; else a reboot")});
+}
+
+/// It fails, and nothing that the doctor knows of explains it: better than to say nothing.
+void unexplained(Examination& look) {
+  if (!may_concern_nvidia(look.facts) || look.facts.machine.is_wsl ||
+      look.facts.machine.is_jetson || !ways_are_open(look))
+    return;
+  constexpr int kLost = 15, kMismatch = 18, kUnknown = 999;
+  const auto& driver = look.facts.driver;
+  for (const GpuAnswer& gpu : answers(look)) {
+    const int code = gpu.error.value_or(0);
+    if (code == 0 || code == kLost) continue;
+    Finding& finding = look.found(text("the GPU {} answers with error {}", gpu.pci_address, code));
+    finding.evidence = {named(gpu), fmt::format("NVML: {}", code)};
+    advise_restart(finding);
+    return;
+  }
+  const int* nvml = look.see(driver.nvml_init);
+  const int* cuda = look.see(driver.cuda_init);
+  if (nvml != nullptr && *nvml != 0 && *nvml != kMismatch &&
+      !(*nvml == kUnknown && cuda != nullptr && *cuda == kUnknown &&
+        look.facts.machine.in_container)) {
+    Finding& finding =
+        look.found(text("the driver is loaded and its library answers with error {}", *nvml));
+    finding.evidence.push_back(
+        fmt::format("nvmlInit: {}; {}", *nvml, printable(driver.nvml_message.value_or(""))));
+    advise_restart(finding);
+    return;
+  }
+  if (cuda == nullptr || is_known_code(*cuda) || nvml == nullptr || answers(look).empty()) return;
+  if (std::any_of(answers(look).begin(), answers(look).end(), [](const GpuAnswer& gpu) {
+        return gpu.compute_mode.value_or("default") != "default" ||
+               (gpu.mig_enabled.value_or(false) && gpu.mig_instances.value_or({}).empty());
+      }))
+    return;
+  Finding& finding = look.found(text("CUDA does not start: cuInit answers with error {}", *cuda));
+  finding.evidence = {fmt::format("cuInit(0): {}: {}", *cuda, tr(meaning_of(*cuda))),
+                      "nvmlInit: 0"};
+  advise_restart(finding);
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV19", Layer::kDriver, Severity::kFatal, false, msgid("MIG on, without instances"),
      "ENV04 FW*", mig_empty},
@@ -142,8 +227,10 @@ constexpr auto kRules = std::to_array<Rule>({
      "DRV26", remap_pending},
     {"DRV26", Layer::kDriver, Severity::kError, true, msgid("memory errors beyond ECC"), "",
      ecc_uncorrected},
-    {"DRV27", Layer::kDriver, Severity::kFatal, false,
+    {"DRV27", Layer::kDriver, Severity::kFatal, true,
      msgid("confidential computing that is not ready"), "DRV15 FW*", cc_not_ready},
+    {"DRV28", Layer::kDriver, Severity::kFatal, false,
+     msgid("a driver that fails, and nothing known explains it"), "", unexplained},
 });
 
 }  // namespace

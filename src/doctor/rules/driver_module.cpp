@@ -61,11 +61,28 @@ void module_missing(Examination& look) {
        text("Ubuntu; elsewhere the distribution's package of NVIDIA's driver; then reboot")});
 }
 
+/// The file is there, and the kernel did not take it: it was made for another one's symbols.
+void module_refused(Examination& look, const std::string& kernel, const ModuleFile& file) {
+  std::string line = newest_line(look, {"nvidia", "version magic"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "disagrees about version of symbol"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "Unknown symbol"});
+  if (line.empty()) return;
+  Finding& finding =
+      look.found(text("NVIDIA's module does not fit kernel {}, which refuses to load it", kernel));
+  finding.evidence = {quoted(line), text("{} is there", file.path)};
+  finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
+                                     "sudo dkms autoinstall --force -k {0} && sudo modprobe nvidia",
+                                     pasted(kernel)),
+                         text("builds it for this kernel, where the driver came with DKMS")});
+}
+
 void module_not_for_kernel(Examination& look) {
   if (gpus_without_module(look).empty()) return;
   const auto* kernel = look.see(look.facts.machine.kernel);
   const auto* files = look.see(look.facts.nvidia.modules_on_disk);
-  if (kernel == nullptr || files == nullptr || file_for(*files, *kernel) != nullptr) return;
+  if (kernel == nullptr || files == nullptr) return;
+  if (const ModuleFile* file = file_for(*files, *kernel))
+    return module_refused(look, *kernel, *file);
   const std::string* source = look.see(look.facts.nvidia.source);
   if (files->empty() && (source == nullptr || look.facts.machine.in_container)) return;
   Finding& finding = look.found(
@@ -86,8 +103,26 @@ void module_not_for_kernel(Examination& look) {
         {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
 }
 
+/// amdgpu of AMD's DKMS package, which nobody has signed.
+void secure_boot_amd(Examination& look) {
+  const auto* functions = look.see(look.facts.machine.pci);
+  if (functions == nullptr || !is_not_loaded(look, "amdgpu")) return;
+  const std::string line = newest_line(look, {"Loading of", "rejected"});
+  const bool* on = look.see(look.facts.machine.secure_boot);
+  if (line.empty() || on == nullptr || !*on) return;
+  for (const PciFunction& one : *functions) {
+    if (one.vendor != 0x1002 || !one.is_gpu() || !one.driver.is_absent()) continue;
+    Finding& finding = look.found(text("Secure Boot is on and does not let AMD's module in"));
+    finding.evidence = {"/sys/firmware/efi/efivars/SecureBoot-…: 1", quoted(line)};
+    finding.fix.push_back({"sudo mokutil --import /var/lib/shim-signed/mok/MOK.der && sudo reboot",
+                           text("then confirm the key on the blue screen")});
+    finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
+    return;
+  }
+}
+
 void secure_boot(Examination& look) {
-  if (gpus_without_module(look).empty()) return;
+  if (gpus_without_module(look).empty()) return secure_boot_amd(look);
   const bool* on = look.see(look.facts.machine.secure_boot);
   if (on == nullptr || !*on) return;
   const auto* kernel = look.see(look.facts.machine.kernel);
@@ -223,8 +258,57 @@ void proprietary_module_new_gpu(Examination& look) {
                          text("or the same version of your distribution's -open package")});
 }
 
+/// The first branch that serves GPUs from this PCI id on: NVIDIA's numbers grow with its
+/// generations. No public table has all of them: without the driver's own word that it does not
+/// serve the GPU they are worth a warning.
+int first_branch_for(const PciFunction& gpu) {
+  struct Generation {
+    std::uint32_t first;
+    int branch;
+  };
+  constexpr auto kGenerations = std::to_array<Generation>({{0x1e00, 410},
+                                                           {0x2080, 450},
+                                                           {0x2200, 455},
+                                                           {0x2300, 515},
+                                                           {0x2400, 455},
+                                                           {0x2600, 520},
+                                                           {0x2900, 570}});
+  int branch = 0;
+  for (const Generation& one : kGenerations)
+    if (gpu.device >= one.first) branch = one.branch;
+  return branch;
+}
+
+/// A GPU that is newer than the driver, which then leaves it alone.
+bool not_served_yet(Examination& look) {
+  const std::string line = newest_line(look, {"NVRM", "is not supported by the"});
+  const std::string version =
+      look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
+  for (const auto* gpu : nvidia_gpus(look)) {
+    if (!gpu->driver.is_absent() || is_before_turing(*gpu)) continue;
+    const int first = first_branch_for(*gpu);
+    if (line.empty() && (version.empty() || branch_of(version) >= first)) continue;
+    if (!version.empty() && branch_of(version) >= first) continue;
+    Finding& finding =
+        look.found(text("driver {} is older than the GPU at {}, and does not serve it",
+                        printable(version), gpu->address));
+    if (line.empty())
+      finding.severity = Severity::kWarning;
+    else
+      finding.evidence.push_back(quoted(line));
+    finding.evidence.push_back(
+        text("{}: driver {} is the first branch for it", describe(*gpu), first));
+    finding.fix.push_back(
+        {fmt::format("sudo apt install nvidia-driver-{}-open && sudo reboot", std::max(first, 580)),
+         text("or any newer branch; for containers and virtual machines on the "
+              "host")});
+    return true;
+  }
+  return false;
+}
+
 void dropped_by_branch(Examination& look) {
-  if (!may_concern_nvidia(look.facts)) return;
+  if (!may_concern_nvidia(look.facts) || not_served_yet(look)) return;
   const auto gpus = nvidia_gpus(look);
   const std::string line = newest_line(look, {"Legacy drivers"});
   std::string branch = "580";
@@ -334,7 +418,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"DRV02", Layer::kDriver, Severity::kFatal, true,
      msgid("NVIDIA's module is there for another kernel only"),
      "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", module_not_for_kernel},
-    {"DRV03", Layer::kDriver, Severity::kFatal, true, msgid("Secure Boot refuses NVIDIA's module"),
+    {"DRV03", Layer::kDriver, Severity::kFatal, true, msgid("Secure Boot refuses the GPU's module"),
      "HW02 HW03 DRV01 DRV04 DRV05 DRV11 DRV15 LIB01 FW*", secure_boot},
     {"DRV04", Layer::kDriver, Severity::kFatal, true, msgid("nouveau has the GPU"),
      "HW03 DRV01 DRV05 DRV11 LIB01 FW*", nouveau},
@@ -348,7 +432,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a GPU that needs the open kernel module"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
      proprietary_module_new_gpu},
     {"DRV08", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that the driver's branch no longer serves"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
+     msgid("a GPU that the driver's branch does not serve"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
      dropped_by_branch},
     {"DRV09", Layer::kDriver, Severity::kFatal, true,
      msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 FW* RT*",

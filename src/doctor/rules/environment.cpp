@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -57,7 +58,7 @@ void cuda_home(Examination& look) {
   const std::string shown = shown_variable(look, home ? "CUDA_HOME" : "CUDA_PATH");
   const auto* there = look.see(named.cuda_home_there);
   const auto* nvcc = look.see(named.cuda_home_nvcc);
-  if (there == nullptr || nvcc == nullptr || *nvcc) return;
+  if (there == nullptr || nvcc == nullptr || *nvcc) return toolkit_for_building(look);
   Finding& finding = look.found(*there ? text("{} has no compiler: there is no bin/nvcc", shown)
                                        : text("{} does not exist", shown));
   if (*there) finding.severity = Severity::kInfo;
@@ -183,7 +184,24 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
                       interfaces);
 }
 
+/// "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3": by their beginnings, but behind "=".
+void infiniband_adapters(Examination& look) {
+  const char* name = "NCCL_IB_HCA";
+  const std::string value = variable_or_empty(look, name);
+  if (value.empty() || value.starts_with('^')) return;
+  const auto* adapters = look.see(look.facts.container.infiniband);
+  if (adapters == nullptr || adapters->empty()) return;
+  const bool exact = value.starts_with('=');
+  for (std::string_view one : split(std::string_view(value).substr(exact ? 1 : 0), ','))
+    if (is_there(trim(one.substr(0, one.find(':'))), *adapters, exact)) return;
+  Finding& finding = look.found(text("{} names {}, and there is no such adapter", name, value));
+  finding.evidence = {shown_variable(look, name),
+                      fmt::format("/sys/class/infiniband: {}", fmt::join(*adapters, " "))};
+  finding.fix.push_back(unset(name));
+}
+
 void socket_interface(Examination& look) {
+  infiniband_adapters(look);
   const std::string nccl = variable_or_empty(look, "NCCL_SOCKET_IFNAME");
   const std::string gloo = variable_or_empty(look, "GLOO_SOCKET_IFNAME");
   if (nccl.empty() && gloo.empty()) return;
@@ -287,34 +305,6 @@ void xla_flags(Examination& look) {
        text("the folder above nvvm is the one to name; JAX's wheels need no such flag")});
 }
 
-bool has_gpu(Examination& look) {
-  return machine_has_nvidia(look) || !cards_on_bus(look, kVendorAmd).empty();
-}
-
-void platform_off(Examination& look) {
-  struct Switch {
-    const char* name;
-    bool off;
-  };
-  const auto says_cpu = [&](const char* name) { return variable_or_empty(look, name) == "cpu"; };
-  const auto switches = std::to_array<Switch>({
-      {"JAX_PLATFORMS", says_cpu("JAX_PLATFORMS")},
-      {"JAX_PLATFORM_NAME", says_cpu("JAX_PLATFORM_NAME")},
-      {"ACCELERATE_USE_CPU", is_on(variable_or_empty(look, "ACCELERATE_USE_CPU"))},
-      {"VLLM_TARGET_DEVICE", says_cpu("VLLM_TARGET_DEVICE")},
-      {"DS_ACCELERATOR", says_cpu("DS_ACCELERATOR")},
-      {"NUMBA_DISABLE_CUDA", is_on(variable_or_empty(look, "NUMBA_DISABLE_CUDA"))},
-      {"NUMBA_ENABLE_CUDASIM", is_on(variable_or_empty(look, "NUMBA_ENABLE_CUDASIM"))},
-  });
-  for (const Switch& one : switches) {
-    if (!one.off || !has_gpu(look)) continue;
-    Finding& finding =
-        look.found(text("{} keeps this program on the CPU", shown_variable(look, one.name)));
-    finding.evidence.push_back(shown_variable(look, one.name));
-    finding.fix.push_back(unset(one.name));
-  }
-}
-
 Fix unset_path() {
   return {"unset LD_LIBRARY_PATH",
           text("wheels find their libraries by themselves; a program that was compiled here may "
@@ -364,7 +354,30 @@ std::string who_takes(Examination& look, std::string_view name) {
   return "";
 }
 
+/// setvars.sh of a oneAPI before a PyTorch whose wheels bring their own runtime of it.
+void oneapi_shadows(Examination& look) {
+  const auto package = look.facts.python.distribution("intel-sycl-rt");
+  const Distribution* wheel = look.see(package);
+  const auto& torch = look.facts.python.torch;
+  if (wheel == nullptr || !torch || !torch->xpu) return;
+  constexpr std::string_view kFolder = "/oneapi/compiler/";
+  const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
+  for (const std::string_view folder : split(path, ':')) {
+    const std::size_t at = folder.find(kFolder);
+    if (at == std::string_view::npos) continue;
+    const std::string has = beginning(folder.substr(at + kFolder.size()));
+    if (has.empty() || has == beginning(wheel->version)) continue;
+    Finding& finding = look.found(
+        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
+             wheel->version));
+    finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
+    finding.fix.push_back(unset_path());
+    return;
+  }
+}
+
 void path_shadows(Examination& look) {
+  oneapi_shadows(look);
   const auto* all = look.see(look.facts.python.libraries);
   if (all == nullptr || seen_gpus(look).empty()) return;
   for (const CudaLibrary& first : *all) {
@@ -422,8 +435,8 @@ constexpr auto kRules = std::to_array<Rule>({
      bitsandbytes_version},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",
      ld_preload},
-    {"ENV10", kLayer, Severity::kWarning, false, msgid("CUDA_HOME that is no toolkit"), "",
-     cuda_home},
+    {"ENV10", kLayer, Severity::kWarning, true,
+     msgid("CUDA_HOME that is no toolkit, or one that does not fit"), "", cuda_home},
     {"ENV11", kLayer, Severity::kWarning, true, msgid("another nvcc in PATH"), "", nvcc_path},
     {"ENV12", kLayer, Severity::kError, true, msgid("HSA_OVERRIDE_GFX_VERSION for another GPU"), "",
      hsa_override},
@@ -437,8 +450,6 @@ constexpr auto kRules = std::to_array<Rule>({
      jit_switches},
     {"ENV17", kLayer, Severity::kError, true, msgid("XLA_FLAGS that name no toolkit"), "LIB10",
      xla_flags},
-    {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "FW*",
-     platform_off},
 });
 
 }  // namespace

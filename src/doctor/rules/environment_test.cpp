@@ -72,6 +72,10 @@ void more_than_two_cards(Facts& facts) {
   set(facts, "ROCR_VISIBLE_DEVICES", "2,3");
 }
 
+void without_ptxas(Facts& facts) {
+  facts.platform.named.missing_files = std::vector<std::string>{"TRITON_PTXAS_PATH=/opt/ptxas"};
+}
+
 struct Mutation {
   const char* rule;
   std::function<void(Facts&)> change;
@@ -129,12 +133,16 @@ const std::vector<Mutation>& mutations() {
          f.platform.named.xla_libdevice = false;
        }},
       {"ENV19", setting("JAX_PLATFORMS", "cpu")},
+      {"ENV19", setting("JAX_PLATFORMS", "tpu")},
+      {"ENV19", setting("COMMANDLINE_ARGS", "--listen --use-cpu all")},
+      {"ENV19", setting("WHISPER__INFERENCE_DEVICE", "cpu")},
+      {"ENV20", without_ptxas},
   };
   return all;
 }
 
 std::vector<Rule> rules() {
-  return tests::joined({visible_device_rules(), environment_rules()});
+  return tests::joined({visible_device_rules(), environment_rules(), switch_rules()});
 }
 
 std::string first(const Facts& facts) {

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
@@ -107,6 +108,14 @@ bool is_newer_than(const Compatibility& known, const std::string& cuda,
   return false;
 }
 
+/// Of conda-forge's builds, whatever release.
+Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
+                      const std::string& capability) {
+  for (const WheelArch& row : known.conda_archs)
+    if (in_range(cuda, row.cuda)) return kernels_of(row, capability);
+  return Kernels::kUnknown;
+}
+
 std::vector<Lacking> gpus_without_kernels(Examination& look) {
   std::vector<Lacking> lacking;
   const std::string cuda = torch_cuda(look);
@@ -114,14 +123,18 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
   const auto gpus = seen_gpus(look);
   const bool is_own = look.facts.python.has_pytorchs_own_build();
   const TorchCode* code = is_own || gpus.empty() ? nullptr : look.see(look.facts.python.torch_code);
-  if (!is_own && code == nullptr) return lacking;
+  const CondaPackage* conda = conda_package(look, "pytorch");
+  const bool by_conda =
+      !is_own && code == nullptr && conda != nullptr && conda->build.starts_with("cuda");
+  if (!is_own && code == nullptr && !by_conda) return lacking;
   const Compatibility& known = look.knowledge.compatibility();
   for (const SeenGpu& gpu : gpus) {
     if (gpu.capability.empty()) continue;
     const Kernels kernels =
-        is_own ? torch_kernels(known, look.facts.python.torch->version, cuda,
-                               is_aarch64(look.facts), gpu.capability)
-               : kernels_of({"", cuda, false, code->sass, code->ptx}, gpu.capability);
+        by_conda ? conda_kernels(known, cuda, gpu.capability)
+        : is_own ? torch_kernels(known, look.facts.python.torch->version, cuda,
+                                 is_aarch64(look.facts), gpu.capability)
+                 : kernels_of({"", cuda, false, code->sass, code->ptx}, gpu.capability);
     if (kernels == Kernels::kByPtx) {
       // PTX is compiled by the driver, which takes none that is newer than itself.
       const SeenDriver driver = nvidia_driver(look);
@@ -130,7 +143,7 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
     }
     if (kernels == Kernels::kLacks)
       lacking.push_back({gpu,
-                         is_own
+                         is_own || by_conda
                              ? is_newer_than(known, cuda, gpu.capability)
                              : code->sass.empty() || !is_older(gpu.capability, code->sass.front()),
                          false});
@@ -196,6 +209,7 @@ void arch_missing(Examination& look, bool newer) {
 
 void arch_missing_new(Examination& look) {
   arch_missing(look, true);
+  if (look.findings().empty()) tensorflow_too_old(look);
 }
 
 void jax_dropped(Examination& look) {
@@ -217,15 +231,17 @@ void jax_dropped(Examination& look) {
 void arch_missing_old(Examination& look) {
   arch_missing(look, false);
   jax_dropped(look);
+  if (look.findings().empty()) packages_without_kernels(look);
+  if (look.findings().empty()) cuda_too_new_for_gpu(look);
 }
 
 void wrong_backend(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
-  if (torch == nullptr) return;
+  if (torch == nullptr) return other_vendor(look);
   const bool nvidia = !seen_gpus(look).empty(), amd = has_rocm_gpu(look);
   if (nvidia == amd) return;
   const bool wrong = nvidia ? static_cast<bool>(torch->hip) : static_cast<bool>(torch->cuda);
-  if (!wrong) return;
+  if (!wrong) return other_vendor(look);
   Finding& finding = look.found(
       nvidia ? text("PyTorch {} is built for AMD's ROCm, and the GPU is NVIDIA's", torch->version)
              : text("PyTorch {} is built for NVIDIA's CUDA, and the GPU is AMD's", torch->version));
@@ -287,15 +303,15 @@ void torch_without_xpu(Examination& look) {
 constexpr auto kRules = std::to_array<Rule>({
     {"FW02", Layer::kFramework, Severity::kFatal, true, msgid("a driver too old for a framework"),
      "CTR08 CTR14 FW03 FW04", driver_too_old},
-    {"FW03", Layer::kFramework, Severity::kFatal, true, msgid("a GPU newer than PyTorch's kernels"),
-     "FW06", arch_missing_new},
+    {"FW03", Layer::kFramework, Severity::kFatal, true,
+     msgid("a GPU newer than a framework's kernels"), "FW06", arch_missing_new},
     {"FW04", Layer::kFramework, Severity::kFatal, true,
      msgid("a GPU older than a framework's kernels"), "FW06", arch_missing_old},
     {"FW07", Layer::kFramework, Severity::kFatal, true,
-     msgid("PyTorch built for another vendor's GPUs"), "", wrong_backend},
+     msgid("a framework built for another vendor's GPUs"), "", wrong_backend},
     {"FW12", Layer::kFramework, Severity::kError, false,
      msgid("a Python without a PyTorch for this GPU"), "", python_unsupported},
-    {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "",
+    {"XPU01", Layer::kFramework, Severity::kFatal, true, msgid("PyTorch without XPU"), "XPU02",
      torch_without_xpu},
 });
 

@@ -380,16 +380,23 @@ TEST_CASE("conda's PyTorch of its own channel has the kernels of its toolkit's t
 
 TEST_CASE("a build of somebody else's is judged by the code in its files, or not at all") {
   Facts facts = healthy();
-  set_torch(facts, "2.5.1.post306", "12.6");
+  set_torch(facts, "2.7.1.post306", "12.9");
   set_gpu(facts, "Orin (nvgpu)", "8.7");
   facts.python.conda =
-      std::vector<CondaPackage>{{"pytorch", "2.5.1", "cuda126_py312h6a4aee4_306", "x"}};
+      std::vector<CondaPackage>{{"pytorch", "2.7.1", "cuda129_py312h6a4aee4_306", "x"}};
   const Unreadable unknown{"/env/lib/libtorch_cuda.so (.nv_fatbin)", 0};
   facts.python.torch_code = unknown;
   const auto found = diagnosis(facts);
   CHECK(found.findings.empty());
   CHECK(std::none_of(found.checked.begin(), found.checked.end(),
                      [](const std::string& id) { return id == "FW03"; }));
+  // Up to CUDA 12.6 conda-forge's list is known.
+  set_torch(facts, "2.5.1.post306", "12.6");
+  CHECK(first(facts).starts_with("FW0"));
+  set_gpu(facts, "NVIDIA GeForce RTX 4090", "8.9");
+  CHECK(first(facts).empty());
+  set_gpu(facts, "Orin (nvgpu)", "8.7");
+  set_torch(facts, "2.7.1.post306", "12.9");
   // A card's SASS does not run on a Jetson.
   facts.python.torch_code = TorchCode{"/env/lib/libtorch_cuda.so", {"8.0", "8.6", "9.0"}, ""};
   CHECK(first(facts).starts_with("FW0"));

@@ -197,6 +197,8 @@ std::vector<Mutation> answer_mutations() {
       {"DRV25", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.remap_pending = true; }); }},
       {"DRV26", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.ecc_uncorrected = 1; }); }},
       {"DRV27", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.cc_ready = false; }); }},
+      {"DRV28", [](Facts& f) { f.driver.cuda_init = 304; }},
+      {"DRV28", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.error = 999; }); }},
       {"RT01",
        [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.processes_memory_bytes = 0; }); }},
       {"RT03",
@@ -259,6 +261,16 @@ Facts all_unreadable() {
 }
 
 }  // namespace
+
+TEST_CASE("a GPU that computes confidentially and is not ready needs no fabric manager") {
+  Facts facts = healthy();
+  facts.driver.cuda_init = 802;
+  REQUIRE(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV15");
+  first_answer(facts, [](auto& gpu) { gpu.cc_ready = false; });
+  const Diagnosis found = diagnose_with(ground_rules(), facts, {});
+  REQUIRE(found.findings.size() == 1);
+  CHECK(found.findings.front().id == "DRV27");
+}
 
 TEST_CASE("a machine that is well is called well") {
   const Diagnosis diagnosis = diagnose_with(ground_rules(), healthy(), {});

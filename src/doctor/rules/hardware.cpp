@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -34,11 +35,31 @@ Expectation expectation(Examination& look) {
   return {};
 }
 
+/// A laptop that was switched to its processor's GPU: the system takes the other off the bus.
+bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
+  const auto* rule = look.see(look.facts.nvidia.remover);
+  if (rule == nullptr || std::any_of(functions.begin(), functions.end(),
+                                     [](const PciFunction& one) { return one.is_nvidia_gpu(); }))
+    return false;
+  Finding& finding =
+      look.found(text("the NVIDIA GPU is taken off the bus at every start: {} does so", *rule));
+  finding.evidence.push_back(text("{}: ATTR{{remove}}=\"1\" for NVIDIA's GPUs", *rule));
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
+    if (line.text.starts_with("blacklist nvidia") || line.text.starts_with("alias nvidia"))
+      finding.evidence.push_back(line.file + ": " + printable(line.text));
+  finding.fix.push_back({"sudo envycontrol -s hybrid && sudo reboot",
+                         text("or by the tool that switched it off: prime-select, supergfxctl, "
+                              "system76-power")});
+  finding.fix.push_back({fmt::format("sudo rm {} && sudo reboot", pasted(*rule)), ""});
+  return true;
+}
+
 void no_gpu_on_bus(Examination& look) {
   // There the GPU is not on the PCI bus: it hangs on the host, or is part of the chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
+  if (taken_off_the_bus(look, *functions)) return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
@@ -76,7 +97,8 @@ void gpu_unbound(Examination& look) {
   for (const PciFunction& one : *functions) {
     if (!is_known_gpu(one) || waits_for_module(look, one) || !look.missing(one.driver)) continue;
     Finding& finding = look.found(text("no driver is bound to the GPU at {}", one.address));
-    if (one.vendor == kIntel) finding.severity = Severity::kInfo;  // most are a server's console
+    if (one.vendor == kIntel && !is_intel_card(one))
+      finding.severity = Severity::kInfo;  // most are a server's console
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver: {}", one.address, tr("not there")));
     if (const auto& log = look.facts.machine.kernel_log)
@@ -118,7 +140,7 @@ void gpu_bound_elsewhere(Examination& look) {
           {fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf\n"
                        "sudo update-initramfs -u && sudo reboot",
                        *driver == "NovaCore" ? "nova_core" : *driver),
-           ""});
+           text("Fedora and its like: sudo dracut --force")});
     }
   }
 }
@@ -249,11 +271,11 @@ void runtime_pm(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"HW01", Layer::kHardware, Severity::kFatal, false, msgid("no GPU on the PCI bus"),
+    {"HW01", Layer::kHardware, Severity::kFatal, true, msgid("no GPU on the PCI bus"),
      "DRV* CTR* ENV* LIB* FW*", no_gpu_on_bus},
     {"HW02", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without a driver"),
      "DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_unbound},
-    {"HW03", Layer::kHardware, Severity::kFatal, false, msgid("another driver has the GPU"),
+    {"HW03", Layer::kHardware, Severity::kFatal, true, msgid("another driver has the GPU"),
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
@@ -25,6 +26,13 @@ std::string path_of(const CudaLibrary& one) {
   return one.folder + "/" + one.name;
 }
 
+bool has_cudnn_wheel(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all == nullptr || std::any_of(all->begin(), all->end(), [](const Distribution& one) {
+           return one.name.starts_with("nvidia-cudnn-cu");
+         });
+}
+
 /// What packages open by name, where no file of theirs tells.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see(look.facts.python.libraries);
@@ -42,6 +50,8 @@ void opened_by_name(Examination& look) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
     if (one == nullptr || !in_range(one->version, row.versions)) continue;
+    // The wheel is installed, though nobody has recorded its files.
+    if (row.with.empty() && has_cudnn_wheel(look)) continue;
     const auto missing =
         std::find_if(row.libraries.begin(), row.libraries.end(),
                      [&](const std::string& name) { return !finds(row.package, name); });
@@ -62,9 +72,46 @@ void opened_by_name(Examination& look) {
     if (has(row.with))
       finding.fix.push_back(
           {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
-    finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),
-                           text("or the older library; then name its folder in LD_LIBRARY_PATH")});
+    if (row.with.empty())
+      finding.fix.push_back({install_command(look.facts.python, {row.use}),
+                             text("brings CUDA's libraries as wheels")});
+    else
+      finding.fix.push_back(
+          {install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),
+           text("or the older library; then name its folder in LD_LIBRARY_PATH")});
     finding.evidence.push_back(row.source);
+    return;
+  }
+}
+
+/// What PyTorch's wheel requires, is not installed, and lies nowhere else: it was installed without
+/// what it needs, or somebody has removed that.
+void torch_without_its_libraries(Examination& look) {
+  const auto package = look.facts.python.distribution("torch");
+  const Distribution* torch = look.see(package);
+  const auto* all = look.see_whole(look.facts.python.distributions);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (torch == nullptr || all == nullptr || libraries == nullptr || torch_cuda(look).empty() ||
+      conda_package(look, "pytorch") != nullptr || seen_gpus(look).empty())
+    return;
+  const auto has = [&](std::string_view begin) {
+    return std::any_of(libraries->begin(), libraries->end(),
+                       [&](const CudaLibrary& one) { return one.name.starts_with(begin); });
+  };
+  for (const std::string& row : torch->needs) {
+    const Requirement need = parse_requirement(row);
+    const bool cudnn = need.name.starts_with("nvidia-cudnn-cu");
+    if ((!cudnn && !need.name.starts_with("nvidia-cublas")) || need.exact.empty() ||
+        need.marker.find("extra") != std::string::npos ||
+        (is_aarch64(look.facts) && need.marker.find("x86_64") != std::string::npos))
+      continue;
+    if (look.facts.python.distribution(need.name) || has(cudnn ? "libcudnn.so" : "libcublas.so"))
+      continue;
+    Finding& finding = look.found(text("PyTorch {} requires {} {}, which is not installed",
+                                       torch->version, need.name, need.exact));
+    finding.evidence.push_back(torch->path + "/METADATA: " + row);
+    finding.fix.push_back({install_command(look.facts.python, {"torch==" + torch->version}),
+                           text("installs what is missing as well")});
     return;
   }
 }
@@ -78,6 +125,7 @@ bool is_brought(Examination& look, const LinkedLibrary& one) {
 
 void soname_missing(Examination& look) {
   opened_by_name(look);
+  if (look.findings().empty()) torch_without_its_libraries(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
   std::vector<LinkedLibrary> missing;

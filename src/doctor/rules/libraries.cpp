@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "doctor/rule.hpp"
+#include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -33,6 +33,26 @@ void libcuda_missing(Examination& look) {
     finding.fix.push_back({std::string("export LD_LIBRARY_PATH=") +
                                (from_windows ? "/usr/lib/wsl/lib" : "/run/opengl-driver/lib"),
                            text("Nix's programs do not look in the system's folders")});
+    return;
+  }
+  // Where clouds mount the driver, and the image's own LD_LIBRARY_PATH leaves it out.
+  const auto* libraries = look.see(look.facts.nvidia.libraries);
+  for (const DriverLibrary& one : libraries == nullptr ? std::vector<DriverLibrary>() : *libraries)
+    if (one.name == "libcuda.so") {
+      finding.evidence.push_back(text("{} is there", one.path));
+      finding.fix.push_back(
+          {"export LD_LIBRARY_PATH=" + pasted(one.path.substr(0, one.path.rfind('/'))) +
+               "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
+           text("the folder that the loader does not search")});
+      break;
+    }
+  if (look.facts.container.kind.value_or("") == "flatpak") {
+    std::string version = look.facts.nvidia.module_version.value_or("VERSION");
+    std::replace(version.begin(), version.end(), '.', '-');
+    finding.fix.push_back(
+        {"flatpak install flathub org.freedesktop.Platform.GL.nvidia-" + version,
+         text("on the machine: a flatpak has the driver's libraries from there, in "
+              "exactly the driver's version")});
     return;
   }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",

@@ -179,16 +179,46 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
        text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
+/// rocBLAS may serve a GPU for which PyTorch's own kernels were not compiled.
+void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch == nullptr || !torch->hip || nodes.empty()) return;
+  // Its own index names its builds so; others' have more behind it.
+  const std::string_view tag = local_part(torch->version);
+  if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
+    return;
+  for (const RocmWheel& row : look.knowledge.compatibility().rocm_wheels) {
+    if (!in_range(tag.substr(4), row.rocm)) continue;
+    const auto is_served = [&](const KfdNode& node) {
+      return std::find(row.targets.begin(), row.targets.end(), node.gfx()) != row.targets.end();
+    };
+    if (std::any_of(nodes.begin(), nodes.end(), is_served)) return;
+    const KfdNode& node = nodes.front();
+    Finding& finding = look.found(
+        text("PyTorch {} has no code for {}, the GPU that is here", torch->version, node.gfx()));
+    finding.evidence = {torch->path, text("this wheel was compiled for {}",
+                                          fmt::format("{}", fmt::join(row.targets, ", ")))};
+    add_newer_rocm_wheel(look, finding);
+    if (const std::string version = override_for(node); !version.empty())
+      finding.fix.push_back({"export HSA_OVERRIDE_GFX_VERSION=" + version,
+                             text("code for its nearest relative: mostly right, and promised by "
+                                  "nobody")});
+    return;
+  }
+}
+
 void gfx_unsupported(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* targets = look.see(look.facts.rocm.rocblas_targets);
-  if (nodes == nullptr || targets == nullptr || targets->empty()) return;
+  if (nodes == nullptr) return;
   if (!look.missing(look.facts.process.variable("HSA_OVERRIDE_GFX_VERSION"))) return;
+  if (targets == nullptr || targets->empty()) return torch_without_target(look, *nodes);
   const auto is_served = [&](const KfdNode& node) {
     return std::find(targets->begin(), targets->end(), node.gfx()) != targets->end();
   };
   // An unserved GPU beside a served card is the processor's own.
-  if (std::any_of(nodes->begin(), nodes->end(), is_served)) return;
+  if (std::any_of(nodes->begin(), nodes->end(), is_served))
+    return torch_without_target(look, *nodes);
   for (const KfdNode& node : *nodes) {
     const auto& torch = look.facts.python.torch;
     const bool is_torch =
@@ -305,7 +335,7 @@ constexpr auto kRules = std::to_array<Rule>({
      iommu_passthrough},
     {"AMD05", kDriver, Severity::kWarning, false, msgid("a processor's GPU beside a card"), "",
      igpu_mixed},
-    {"XPU02", kLibraries, Severity::kError, false, msgid("an Intel GPU without Level Zero"), "FW*",
+    {"XPU02", kLibraries, Severity::kError, true, msgid("an Intel GPU without Level Zero"), "FW*",
      level_zero},
     {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
      "XPU02 FW*", xpu_permission},

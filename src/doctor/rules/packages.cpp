@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
@@ -66,10 +67,17 @@ void torch_without_cuda_on_arm(Examination& look) {
       text("the machine is aarch64, for which PyPI's wheels of PyTorch have no CUDA"));
 }
 
+/// "cpu_mkl_py312_…"; of Anaconda's TensorFlow "mkl_py310…" and "eigen_py310…".
+bool is_for_processor(const CondaPackage& one) {
+  return one.build.find("cpu") != std::string::npos ||
+         (one.name == "tensorflow" &&
+          (one.build.starts_with("eigen_") || one.build.starts_with("mkl_")));
+}
+
 void conda_without_cuda(Examination& look) {
   for (const char* name : {"pytorch", "tensorflow", "jaxlib"}) {
     const CondaPackage* package = conda_package(look, name);
-    if (package == nullptr || package->build.find("cpu") == std::string::npos) continue;
+    if (package == nullptr || !is_for_processor(*package)) continue;
     // pip may have put another one over it.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
@@ -148,6 +156,8 @@ BuiltFor by_url(const Distribution& one, const std::string& torch) {
 
 /// torch-scatter 2.1.2+pt24cu124, and others of PyG.
 BuiltFor by_version(const Distribution& one) {
+  // Its releases are numbered as PyTorch's that they are for.
+  if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
   const std::string_view tag = local_part(one.version);
   const std::size_t end = tag.find_first_not_of("0123456789", 2);
   if (!tag.starts_with("pt") || end == std::string_view::npos || end < 4 || end > 5) return {};
@@ -163,9 +173,11 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
-/// xformers is compiled for one torch, and requires just that.
+/// These are compiled for one torch, and require just that.
 BuiltFor by_pin(const Distribution& one) {
-  if (one.name != "xformers") return {};
+  if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
+      one.name != "torch-tensorrt")
+    return {};
   for (const std::string& row : one.needs)
     if (const Requirement need = parse_requirement(row); need.name == "torch")
       return {beginning(need.exact), one.path + "/METADATA: " + row};
@@ -185,6 +197,25 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                                                              "--no-build-isolation", name}),
                          text("or take the wheel whose name has torch{} and cxx11abi{}",
                               beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+}
+
+/// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.
+void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
+  const Version torch = version_of(torch_cuda(look));
+  if (torch.empty()) return;
+  for (const Distribution& one : all) {
+    const std::string cuda = cuda_in_tag(local_part(one.version));
+    if (cuda.empty() || !is_torch_extension(one.name) || one.name.starts_with("torchvision") ||
+        one.name.starts_with("torchaudio") || version_of(cuda)[0] == torch[0])
+      continue;
+    Finding& finding =
+        look.found(text("{} was built for CUDA {}, and PyTorch {} is built for CUDA {}", named(one),
+                        cuda, look.facts.python.torch->version, torch_cuda(look)));
+    finding.evidence = {one.path, look.facts.python.torch->path};
+    finding.fix.push_back({"", text("install its build for the CUDA of this PyTorch ({})",
+                                    tag_of_cuda(torch_cuda(look)))});
+    return;
+  }
 }
 
 void extension_symbols(Examination& look) {
@@ -220,6 +251,7 @@ void extension_build(Examination& look) {
   if (const auto& conda = look.facts.python.conda)
     for (const CondaPackage& one : *conda)
       extension_built_for(look, one.name, one.name + " " + one.version, by_conda(one));
+  if (look.findings().empty()) extension_of_other_cuda(look, *distributions);
 }
 
 bool is_gpu_jax(Examination& look) {
@@ -240,6 +272,21 @@ Severity severity_beside_torch(Examination& look) {
   return torch && torch->cuda ? Severity::kWarning : Severity::kFatal;
 }
 
+/// On AMD's GPUs alone.
+void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
+  if (is_gpu_jax(look) || !has_rocm_gpu(look) ||
+      local_part(jaxlib.version).find("rocm") != std::string_view::npos)
+    return;
+  Finding& finding = look.found(
+      text("JAX {} has no ROCm plugin, so it runs on the CPU beside the AMD GPU", jaxlib.version));
+  if (look.facts.python.torch && look.facts.python.torch->hip)
+    finding.severity = Severity::kWarning;
+  finding.evidence.push_back(jaxlib.path);
+  finding.fix.push_back(
+      {"", text("install jax-rocm7-plugin and jax-rocm7-pjrt of the same release, "
+                "as https://rocm.docs.amd.com says")});
+}
+
 void jax_fix(Examination& look, Finding& finding) {
   // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
   Wish wish = wish_of(look, Framework::kJax);
@@ -254,7 +301,7 @@ void jax_plugin(Examination& look) {
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr || is_aarch64(look.facts))
     return;
   const auto gpus = seen_gpus(look);
-  if (gpus.empty()) return;
+  if (gpus.empty()) return jax_without_rocm(look, *jaxlib);
   if (!is_gpu_jax(look)) {
     Finding& finding =
         look.found(text("JAX {} has no CUDA plugin, so it runs on the CPU beside the {}",

@@ -66,6 +66,15 @@ bool is_not_loaded(Examination& look, std::string_view module) {
   return loaded != nullptr && !*loaded;
 }
 
+bool driver_runs(Examination& look) {
+  return may_concern_nvidia(look.facts) && !look.facts.machine.is_wsl &&
+         !look.facts.machine.is_jetson && look.facts.machine.has_module("nvidia").value_or(true);
+}
+
+std::string cuda_says(int code) {
+  return "cuInit(0): " + std::to_string(code);
+}
+
 bool is_before_turing(const PciFunction& gpu) {
   // NVIDIA's device numbers grow with its generations; TU102 begins at 1e02.
   constexpr std::uint32_t kFirstTuring = 0x1e00;

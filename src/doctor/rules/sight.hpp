@@ -38,6 +38,11 @@ namespace berth::doctor {
 /// Known, and not loaded.
 [[nodiscard]] bool is_not_loaded(Examination& look, std::string_view module);
 
+/// The module drives a GPU of this machine's, as far as is known: not WSL's, nor a Jetson's.
+[[nodiscard]] bool driver_runs(Examination& look);
+/// "cuInit(0): 999".
+[[nodiscard]] std::string cuda_says(int code);
+
 /// Before Turing: no GPU System Processor, so NVIDIA's open modules cannot drive it.
 [[nodiscard]] bool is_before_turing(const PciFunction& gpu);
 

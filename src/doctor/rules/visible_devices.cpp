@@ -66,11 +66,51 @@ void hidden(Examination& look, const char* name) {
                          text("where it may come from")});
 }
 
+/// "opencl:cpu" and the like: PyTorch and oneAPI's libraries reach the card through Level Zero.
+bool leaves_no_level_zero(std::string_view selector) {
+  bool any = false;
+  for (std::string_view term : split(selector, ';')) {
+    term = trim(term);
+    if (term.empty() || term.starts_with('!')) continue;
+    any = true;
+    const std::string_view backend = term.substr(0, term.find(':'));
+    const auto colon = term.find(':');
+    const std::string_view devices = colon == std::string_view::npos ? "*" : term.substr(colon + 1);
+    if ((backend == "level_zero" || backend == "*") && devices != "cpu") return false;
+  }
+  return any;
+}
+
+void hidden_from_level_zero(Examination& look) {
+  const std::string selector = variable_or_empty(look, "ONEAPI_DEVICE_SELECTOR");
+  const std::string mask = variable_or_empty(look, "ZE_AFFINITY_MASK");
+  if (leaves_no_level_zero(selector)) {
+    Finding& finding = look.found(text("{} is '{}', which hides every GPU from this program",
+                                       "ONEAPI_DEVICE_SELECTOR", selector));
+    finding.evidence.push_back("ONEAPI_DEVICE_SELECTOR=" + selector);
+    finding.fix.push_back({"export ONEAPI_DEVICE_SELECTOR=level_zero:gpu", ""});
+    finding.fix.push_back(unset("ONEAPI_DEVICE_SELECTOR"));
+  }
+  if (mask.empty()) return;
+  const std::size_t count = gpus_on_bus(look, kVendorIntel).size();
+  const Tokens tokens = tokens_of(mask);
+  if (std::any_of(tokens.begin(), tokens.end(), [&](std::string_view token) {
+        const auto index = to_number(token.substr(0, token.find('.')));
+        return !index || static_cast<std::size_t>(*index) < count;
+      }))
+    return;
+  Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+                                     "ZE_AFFINITY_MASK", mask, tokens.front(), count));
+  finding.evidence.push_back("ZE_AFFINITY_MASK=" + mask);
+  finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
+}
+
 void visible_empty(Examination& look) {
   if (machine_has_nvidia(look)) {
     hidden(look, "CUDA_VISIBLE_DEVICES");
     return;
   }
+  if (!cards_on_bus(look, kVendorIntel).empty()) return hidden_from_level_zero(look);
   if (cards_on_bus(look, kVendorAmd).empty()) return;
   hidden(look, "HIP_VISIBLE_DEVICES");
   hidden(look, "ROCR_VISIBLE_DEVICES");
@@ -78,7 +118,7 @@ void visible_empty(Examination& look) {
 
 /// AMD's lists count the GPUs that this process can open: of a machine's eight perhaps four.
 void amd_bad_index(Examination& look) {
-  const auto* render = look.see(look.facts.nodes.render);
+  const auto* render = look.see_whole(look.facts.nodes.render);
   if (render == nullptr) return;
   std::size_t count = static_cast<std::size_t>(
       std::count_if(render->begin(), render->end(),
@@ -345,7 +385,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "ENV02 FW*", visible_mig},
     {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
      device_order},
-    {"ENV06", Layer::kEnvironment, Severity::kError, false,
+    {"ENV06", Layer::kEnvironment, Severity::kError, true,
      msgid("lists of visible AMD GPUs that contradict"), "FW*", hip_visible_conflict},
 });
 

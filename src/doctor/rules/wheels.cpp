@@ -87,7 +87,7 @@ void pins_broken(Examination& look) {
   std::vector<std::string> wrong, again;
   for (const std::string& row : torch->needs) {
     const Requirement need = parse_requirement(row);
-    if (!need.name.starts_with("nvidia-") || need.exact.empty() ||
+    if ((!need.name.starts_with("nvidia-") && need.name != "triton") || need.exact.empty() ||
         need.exact.find('*') != std::string::npos ||
         need.marker.find("extra") != std::string::npos ||
         (is_aarch64(look.facts) && need.marker.find("x86_64") != std::string::npos))
@@ -179,10 +179,29 @@ void cudnn_mixed(Examination& look) {
         cudnn_of_wheel(look, one, row, all);
 }
 
+/// The cuDNN of LD_LIBRARY_PATH or the system, where there is no wheel and its name tells more than
+/// its major.
+void other_cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
+  for (const CudaLibrary& one : libraries_named(look, "libcudnn.so." + beginning(wanted, 1))) {
+    if (one.from == From::kConda) continue;
+    if (one.from == From::kWheel || version_of(one.version).size() < 2 ||
+        !is_older(beginning(one.version), wanted))
+      return;
+    Finding& finding = look.found(
+        text("cuDNN {} is older than the {} that {} was built with", one.version, wanted, who));
+    finding.evidence.push_back(told(one));
+    finding.fix.push_back({"", text("install cuDNN {} or newer of the same major there", wanted)});
+    return;
+  }
+}
+
 /// The cuDNN wheel, where it is older than `wanted` and of its major.
 void cudnn_too_old(Examination& look, const std::string& who, const std::string& wanted) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr || wanted.empty()) return;
+  if (std::none_of(all->begin(), all->end(),
+                   [](const Distribution& one) { return one.name.starts_with("nvidia-cudnn-cu"); }))
+    return other_cudnn_too_old(look, who, wanted);
   for (const Distribution& one : *all) {
     if (!one.name.starts_with("nvidia-cudnn-cu") || !is_older(one.version, wanted) ||
         version_of(one.version)[0] != version_of(wanted)[0])
@@ -221,12 +240,23 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
   }
 }
 
+/// "8.6" of 0.4.7+cuda11.cudnn86; "" not told.
+std::string cudnn_of_jaxlib(const Distribution& jaxlib) {
+  const std::string_view tag = local_part(jaxlib.version);
+  const std::size_t at = tag.find("cudnn");
+  if (at == std::string_view::npos || tag.size() != at + 7) return "";
+  return fmt::format("{}.{}", tag[at + 5], tag[at + 6]);
+}
+
 void library_too_old(Examination& look) {
   if (seen_gpus(look).empty()) return;
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow))
     if (const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(one->version))
       cudnn_too_old(look, "TensorFlow " + one->version, row->cudnn);
+  const auto jaxlib = look.facts.python.distribution("jaxlib");
+  if (const Distribution* one = look.see(jaxlib))
+    cudnn_too_old(look, named(*one), cudnn_of_jaxlib(*one));
   for (const JaxPlugin& row : look.knowledge.compatibility().jax) {
     auto jax = look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
     const bool has_plugin = static_cast<bool>(jax);
@@ -275,9 +305,13 @@ std::string xla_user(Examination& look) {
 
 void no_libdevice(Examination& look) {
   const auto* folders = look.see_whole(look.facts.python.libdevice);
-  if (folders == nullptr || !folders->empty() || seen_gpus(look).empty()) return;
+  if (folders == nullptr || seen_gpus(look).empty()) return;
   const std::string who = xla_user(look);
-  if (who.empty()) return;
+  const bool is_jax = who.starts_with("jax");
+  if (who.empty() || std::any_of(folders->begin(), folders->end(), [&](const std::string& folder) {
+        return is_jax || folder.find("/jax") == std::string::npos;
+      }))
+    return;
   Finding& finding =
       look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
   finding.evidence.push_back(

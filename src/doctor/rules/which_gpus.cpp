@@ -35,16 +35,19 @@ bool machine_has_nvidia(Examination& look) {
   return false;
 }
 
+bool is_intel_card(const PciFunction& one) {
+  // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are in processors.
+  const std::uint32_t family = one.device >> 8;
+  return one.vendor == kVendorIntel &&
+         (family == 0x49 || family == 0x4f || family == 0x56 || family == 0x0b || family == 0xe2);
+}
+
 std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor) {
   auto found = gpus_on_bus(look, vendor);
   // Which of them are the processor's own nobody knows then.
   if (vendor == kVendorAmd && !found.empty() && look.facts.rocm.nodes.is_unreadable()) return {};
   std::erase_if(found, [&](const PciFunction& one) {
-    if (vendor == kVendorIntel) {
-      // DG1, Alchemist and Flex, Ponte Vecchio, Battlemage; all other ids are in processors.
-      const std::uint32_t family = one.device >> 8;
-      return family != 0x49 && family != 0x4f && family != 0x56 && family != 0x0b && family != 0xe2;
-    }
+    if (vendor == kVendorIntel) return !is_intel_card(one);
     const auto* nodes = look.facts.rocm.nodes ? &*look.facts.rocm.nodes : nullptr;
     return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [&](const KfdNode& node) {
              return node.integrated() && node.address == one.address;

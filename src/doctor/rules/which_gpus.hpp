@@ -23,6 +23,8 @@ inline constexpr std::uint32_t kVendorNvidia = 0x10de, kVendorAmd = 0x1002, kVen
 [[nodiscard]] std::vector<PciFunction> gpus_on_bus(Examination& look, std::uint32_t vendor);
 /// AMD's or Intel's that are cards of their own, or that ROCm's list says are.
 [[nodiscard]] std::vector<PciFunction> cards_on_bus(Examination& look, std::uint32_t vendor);
+/// A card of Intel's: its other GPUs are parts of processors.
+[[nodiscard]] bool is_intel_card(const PciFunction& one);
 /// NVIDIA GPUs that this process can name by index: as the driver lists them, else by their nodes.
 [[nodiscard]] std::optional<std::size_t> nvidia_count(Examination& look);
 /// The image was made for a GPU: it sets variables that only such images set.

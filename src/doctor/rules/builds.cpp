@@ -1,0 +1,288 @@
+// Rule FW21, and what FW03 and FW04 say of packages other than PyTorch: builds for the processor,
+// or for other GPUs than those that are here.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/builds.hpp"
+#include "doctor/rules/cuda_uses.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Another package of the environment is built for CUDA: then it may be what uses the GPU.
+bool has_gpu_framework(Examination& look) {
+  if (!torch_cuda(look).empty()) return true;
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return false;
+  return std::any_of(all->begin(), all->end(), [](const Distribution& one) {
+    return one.name == "tensorflow" || one.name == "paddlepaddle-gpu" ||
+           one.name == "onnxruntime-gpu" || one.name.starts_with("cupy-cuda") ||
+           one.name.starts_with("mxnet-cu") ||
+           (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
+           (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"));
+  });
+}
+
+Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted) {
+  Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
+                                     named(one), seen_gpus(look).front().name));
+  if (!wanted && has_gpu_framework(look)) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(one.path);
+  return finding;
+}
+
+void listed_cpu_builds(Examination& look) {
+  for (const CpuBuild& row : look.knowledge.compatibility().cpu_builds) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || (!row.versions.empty() && !in_range(one->version, row.versions)) ||
+        conda_package(look, row.package) != nullptr ||
+        local_part(one->version).find("cu") != std::string_view::npos)
+      continue;
+    if (row.beside_torch && torch_cuda(look).empty()) continue;
+    // Both write the same files: which of them is there now no name tells.
+    const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
+    if (name != row.package && look.facts.python.distribution(name)) continue;
+    Finding& finding = found_cpu_build(look, *one, row.beside_torch);
+    // Asked for by name, and another framework has the GPU: it reads data, mostly.
+    if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
+    finding.evidence.push_back(row.source);
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {row.package}) + "\n" +
+             install_command(look.facts.python, {name}, row.use.substr(name.size())),
+         text("the build for the GPU; both write the same files")});
+  }
+}
+
+/// torch-scatter 2.1.2+pt24cpu, dgl 1.1.3+cpu beside a PyTorch that is built for CUDA.
+void tagged_for_the_processor(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr || torch_cuda(look).empty()) return;
+  for (const Distribution& one : *all) {
+    const std::string_view tag = local_part(one.version);
+    // torch's own and its pair: FW01 and FW05.
+    if (!tag.ends_with("cpu") || one.name == "torch" || one.name == "torchvision" ||
+        one.name == "torchaudio" || !is_torch_extension(one.name))
+      continue;
+    Finding& finding = found_cpu_build(look, one, true);
+    finding.evidence.push_back(look.facts.python.torch->path + ": cuda = " + torch_cuda(look));
+    finding.fix.push_back(
+        {"", text("install the build of {} whose version ends in {} instead", one.name,
+                  std::string(tag.substr(0, tag.size() - 3)) + tag_of_cuda(torch_cuda(look)))});
+    return;
+  }
+}
+
+void llama_cpp(Examination& look) {
+  const auto package = look.facts.python.distribution("llama-cpp-python");
+  const Distribution* one = look.see(package);
+  const auto* libraries = look.see(look.facts.python.llama_cpp);
+  if (one == nullptr || libraries == nullptr) return;
+  const auto any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(libraries->begin(), libraries->end(), [&](const std::string& name) {
+      return name.starts_with("libggml") &&
+             std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+               return name.find(word) != std::string::npos;
+             });
+    });
+  };
+  if (!any({"-cpu", "-base"}) || any({"-cuda", "-hip", "-vulkan", "-sycl", "-musa", "-opencl"}))
+    return;
+  Finding& finding = found_cpu_build(look, *one, false);
+  finding.evidence.push_back(text("of its libraries none is for a GPU: {}",
+                                  fmt::format("{}", fmt::join(*libraries, ", "))));
+  finding.fix.push_back(
+      {"CMAKE_ARGS=-DGGML_CUDA=on " +
+           install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
+                                               "llama-cpp-python"}),
+       text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
+}
+
+void cpu_builds(Examination& look) {
+  if (is_aarch64(look.facts) || seen_gpus(look).empty()) return;
+  listed_cpu_builds(look);
+  tagged_for_the_processor(look);
+  llama_cpp(look);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW21", Layer::kFramework, Severity::kError, true,
+     msgid("a package built for the processor on a machine with a GPU"), "", cpu_builds},
+});
+
+}  // namespace
+
+bool is_torch_extension(std::string_view name) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"torchvision",       "torchaudio", "torch-scatter", "torch-sparse", "torch-cluster",
+       "torch-spline-conv", "pyg-lib",    "dgl",           "mmcv",         "mmcv-full",
+       "detectron2",        "natten",     "kaolin",        "torchsparse",  "fbgemm-gpu",
+       "torch-tensorrt",    "vllm",       "flash-attn",    "xformers",     "exllamav2",
+       "auto-gptq",         "gptqmodel",  "causal-conv1d", "mamba-ssm"});
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+std::string cuda_in_tag(std::string_view tag) {
+  for (std::size_t at = tag.find("cu"); at != std::string_view::npos; at = tag.find("cu", at + 1)) {
+    std::size_t end = at + 2;
+    if (tag.substr(end).starts_with("da")) end += 2;
+    const std::size_t begin = end;
+    while (end < tag.size() && tag[end] >= '0' && tag[end] <= '9') ++end;
+    if (end - begin == 3) return cuda_of_tag("cu" + std::string(tag.substr(begin, 3)));
+    if (end - begin == 2) return std::string(tag.substr(begin, 2));
+  }
+  return "";
+}
+
+/// PTX that TensorFlow's wheels carry did not run on GPUs of compute capability 10 and later:
+/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not know
+/// Ampere.
+void tensorflow_too_old(Examination& look) {
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || is_aarch64(look.facts) || !local_part(tensorflow->version).empty() ||
+      conda_package(look, "tensorflow") != nullptr)
+    return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const TensorflowRelease* row = known.tensorflow_of(tensorflow->version);
+  if (row == nullptr) return;
+  for (const SeenGpu& gpu : seen_gpus(look)) {
+    const ArchToolkits* bounds = known.toolkits_of(gpu.capability);
+    if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
+    if (is_older(gpu.capability, "10") && !is_older(row->cuda, "11")) continue;
+    Finding& finding =
+        look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
+                        tensorflow->version, gpu.name, gpu.capability));
+    // Of older GPUs no thread says that none of its kernels runs.
+    if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
+    finding.evidence.push_back(
+        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.fix.push_back(
+        {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
+         text("NVIDIA's own build has them; or build TensorFlow from source with CUDA {}",
+              bounds->first)});
+    return;
+  }
+}
+
+void packages_without_kernels(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    // Who builds it, says so in its version: then it may serve older ones as well.
+    if (one == nullptr || !in_range(one->version, row.versions) ||
+        !local_part(one->version).empty())
+      continue;
+    const auto old = std::find_if(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
+      return !gpu.capability.empty() && is_older(gpu.capability, row.capability);
+    });
+    // One that is served is enough, where which of them is meant is not known.
+    if (old == gpus.end() || gpus.size() > 1) continue;
+    Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
+                                       named(*one), row.capability, old->name, old->capability));
+    // Who has it need not use it.
+    if (row.package == "flash-attn") finding.severity = Severity::kWarning;
+    finding.evidence = {one->path, row.source};
+    if (row.package.starts_with("nvidia-cudnn"))
+      finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
+                             text("a release that serves it")});
+    else
+      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
+                             text("what can do without then does; or take a newer GPU")});
+    return;
+  }
+}
+
+void cuda_too_new_for_gpu(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.size() != 1) return;
+  const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpus.front().capability);
+  if (bounds == nullptr || bounds->last.empty()) return;
+  for (const CudaUse& use : framework_uses(look)) {
+    // PyTorch's builds, and JAX's, tell what they hold.
+    if (use.is_torch || use.what.starts_with("jax-") ||
+        version_of(use.cuda)[0] <= version_of(bounds->last)[0])
+      continue;
+    Finding& finding = look.found(
+        text("{} is made for CUDA {}, which has no code for the {} (compute capability {})",
+             use.what, use.cuda, gpus.front().name, gpus.front().capability));
+    finding.evidence.push_back(use.path);
+    finding.evidence.push_back(
+        text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
+    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->last, 1))});
+    return;
+  }
+}
+
+void other_vendor(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const bool nvidia = !seen_gpus(look).empty(), amd = has_rocm_gpu(look);
+  if (all == nullptr || nvidia == amd) return;
+  const auto& torch = look.facts.python.torch;
+  for (const Distribution& one : *all) {
+    const bool rocm = one.name.find("rocm") != std::string::npos ||
+                      local_part(one.version).find("rocm") != std::string_view::npos;
+    const bool framework = one.name == "tensorflow" || one.name == "tensorflow-rocm" ||
+                           one.name == "onnxruntime-gpu" || one.name == "onnxruntime-rocm" ||
+                           one.name.starts_with("cupy-cuda") || one.name.starts_with("cupy-rocm") ||
+                           (one.name.starts_with("jax-") && one.name.ends_with("-plugin"));
+    if (!framework || rocm != nvidia || conda_package(look, one.name) != nullptr) continue;
+    Finding& finding = look.found(
+        nvidia ? text("{} is built for AMD's ROCm, and the GPU is NVIDIA's", named(one))
+               : text("{} is built for NVIDIA's CUDA, and the GPU is AMD's", named(one)));
+    // Another framework here has a build that fits.
+    if (torch && (nvidia ? torch->cuda.has_value() : torch->hip.has_value()))
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(one.path);
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {one.name}),
+         nvidia ? text("then install the build for CUDA")
+                : text("then install its build for ROCm, as https://rocm.docs.amd.com says")});
+    return;
+  }
+}
+
+void toolkit_for_building(Examination& look) {
+  const auto deepspeed = look.facts.python.distribution("deepspeed");
+  const auto pycuda = look.facts.python.distribution("pycuda");
+  const Distribution* who = look.see(deepspeed) != nullptr ? look.see(deepspeed) : look.see(pycuda);
+  const std::string cuda = torch_cuda(look);
+  if (who == nullptr || (who->name == "deepspeed" && cuda.empty()) || seen_gpus(look).empty())
+    return;
+  if (look.missing(look.facts.toolchain.building)) {
+    Finding& finding = look.found(
+        text("there is no nvcc, and {} compiles with it while a program runs", named(*who)));
+    finding.evidence = {who->path, text("no nvcc in PATH, CUDA_HOME nor /usr/local/cuda")};
+    finding.fix.push_back({"conda install -c nvidia cuda-nvcc",
+                           text("or a CUDA toolkit of the same release as PyTorch's; then "
+                                "CUDA_HOME names it")});
+    return;
+  }
+  const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+  const auto skip = look.facts.process.variable("DS_SKIP_CUDA_CHECK");
+  if (toolkit == nullptr || toolkit->version.empty() || who->name != "deepspeed" ||
+      look.see(skip) || version_of(toolkit->version)[0] == version_of(cuda)[0])
+    return;
+  Finding& finding = look.found(
+      text("{} compiles with CUDA {}, and PyTorch is built with CUDA {}: it refuses that",
+           named(*who), beginning(toolkit->version), cuda));
+  finding.evidence = {fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version),
+                      look.facts.python.torch->path + ": cuda = " + cuda};
+  finding.fix.push_back({"", text("install CUDA toolkit {} beside the other, and name it in "
+                                  "CUDA_HOME; the driver stays",
+                                  cuda)});
+}
+
+std::span<const Rule> build_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,28 @@
+// What a package was built for, by its name and version; and builds that are not for the GPUs that
+// are here.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "doctor/rule.hpp"
+
+namespace berth::doctor {
+
+/// Compiled against PyTorch, so that its builds are for one of PyTorch's.
+[[nodiscard]] bool is_torch_extension(std::string_view name);
+/// "12.4" of "pt24cu124", "12" of "cu12torch2.5cxx11abitrue"; "" not told.
+[[nodiscard]] std::string cuda_in_tag(std::string_view tag);
+
+/// Parts of FW03 and FW04.
+void tensorflow_too_old(Examination& look);
+void packages_without_kernels(Examination& look);
+void cuda_too_new_for_gpu(Examination& look);
+
+/// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.
+void other_vendor(Examination& look);
+
+/// Part of ENV10: what is compiled while a program runs, and with which toolkit.
+void toolkit_for_building(Examination& look);
+
+}  // namespace berth::doctor

@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+/// AlphaFold's environment: JAX with CUDA, and TensorFlow for reading data.
+Facts alphafold() {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.distributions = std::vector<Distribution>{
+      {"tensorflow-cpu", "2.11.0", "/env/tensorflow_cpu.dist-info", 0, {}, ""},
+      {"jaxlib", "0.3.25+cuda11.cudnn805", "/env/jaxlib.dist-info", 0, {}, ""}};
+  facts.python.libraries = std::vector<CudaLibrary>{};
+  facts.python.libdevice = std::vector<std::string>{"/env/jaxlib/cuda"};
+  return facts;
+}
+
+std::vector<berth::model::Finding> asked(const char* rule, const Facts& facts) {
+  return diagnose(facts, Knowledge{}, {rule}).findings;
+}
+
+}  // namespace
+
+TEST_CASE("TensorFlow for the processor, by its name, is no mistake beside JAX on the GPU") {
+  Facts facts = alphafold();
+  auto found = asked("FW21", facts);
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().severity == Severity::kInfo);
+  auto all = *facts.python.distributions;
+  all.pop_back();
+  facts.python.distributions = all;
+  found = asked("FW21", facts);
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().severity == Severity::kError);
+}
+
+TEST_CASE("a libdevice of JAX's own is one for JAX, and none for TensorFlow") {
+  Facts facts = alphafold();
+  CHECK(asked("LIB10", facts).empty());
+  auto all = *facts.python.distributions;
+  all.front().name = "tensorflow";
+  facts.python.distributions = all;
+  facts.python.libraries = std::vector<CudaLibrary>{
+      {"libcudart.so.11.0", "/usr/local/cuda/lib64", "11.8", CudaLibrary::From::kSystem}};
+  CHECK(asked("LIB10", facts).size() == 1);
+}
+
+TEST_CASE("vLLM's own wheel serves no Pascal, and who built one may have made it serve") {
+  Facts facts = alphafold();
+  auto gpus = *facts.driver.gpus;
+  gpus.front().compute_capability = std::string("6.1");
+  facts.driver.gpus = gpus;
+  facts.python.distributions =
+      std::vector<Distribution>{{"vllm", "0.9.0", "/env/vllm.dist-info", 0, {}, ""}};
+  CHECK(asked("FW04", facts).size() == 1);
+  facts.python.distributions =
+      std::vector<Distribution>{{"vllm", "0.9.0+pascal", "/env/vllm.dist-info", 0, {}, ""}};
+  CHECK(asked("FW04", facts).empty());
+}

@@ -1,0 +1,142 @@
+// Rules DRV17, DRV18: what is installed of the driver, and what an update has left to be done.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+void two_installs(Examination& look) {
+  if (!may_concern_nvidia(look.facts) || look.facts.machine.in_container) return;
+  const auto* libraries = look.see(look.facts.nvidia.libraries);
+  if (libraries == nullptr) return;
+  std::set<std::string> versions;
+  for (const DriverLibrary& one : *libraries) versions.insert(one.version);
+  if (versions.size() < 2) return;
+  Finding& finding = look.found(text("two versions of NVIDIA's driver libraries are installed: {}",
+                                     fmt::join(versions, ", ")));
+  for (const DriverLibrary& one : *libraries) finding.evidence.push_back(one.path);
+  const auto installers = look.facts.nvidia.installers.value_or({});
+  const bool by_hand =
+      std::find(installers.begin(), installers.end(), "nvidia-installer") != installers.end();
+  if (by_hand) {
+    finding.evidence.push_back(text("/usr/bin/nvidia-uninstall: installed by NVIDIA's .run file"));
+    finding.fix.push_back({"sudo nvidia-uninstall",
+                           text("then install the package again, so that one source has it all")});
+  }
+  finding.fix.push_back(
+      {"dpkg -S " + pasted(libraries->front().path) + " " + pasted(libraries->back().path),
+       text("what no package owns is left over: remove it, then sudo ldconfig")});
+}
+
+/// "6.10.6-200.fc40.x86_64" and "6.11.3-200.fc41.x86_64" are kernels of one line, "6.6.47-1-lts" is
+/// of another: what is no number tells.
+std::string line_of(std::string_view kernel) {
+  std::string letters;
+  for (const char c : kernel)
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) letters += c;
+  return letters;
+}
+
+/// By all numbers of the name, from the left: "6.8.0-45" < "6.8.0-107".
+bool is_older_kernel(std::string_view one, std::string_view other) {
+  const auto numbers = [](std::string_view name) {
+    std::vector<std::int64_t> found;
+    for (std::size_t at = 0; at < name.size();) {
+      const std::size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+      if (end > at) found.push_back(to_number(name.substr(at, end - at)).value_or(0));
+      at = end + 1;
+    }
+    return found;
+  };
+  return numbers(one) < numbers(other);
+}
+
+bool has_module(const std::vector<ModuleFile>& files, std::string_view kernel) {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const ModuleFile& file) { return file.kernel == kernel; });
+}
+
+/// An update took the files of the kernel that runs: what is not loaded yet cannot be.
+bool kernel_removed(Examination& look, const std::string& running,
+                    const std::vector<std::string>& kernels) {
+  const bool any = std::any_of(kernels.begin(), kernels.end(), [](const std::string& name) {
+    return !name.empty() && name.front() >= '0' && name.front() <= '9';
+  });
+  if (!any || std::find(kernels.begin(), kernels.end(), running) != kernels.end()) return false;
+  Finding& finding =
+      look.found(text("the kernel {} that runs was removed by an update: until a reboot no module "
+                      "can be loaded",
+                      running));
+  finding.evidence.push_back(fmt::format("/lib/modules: {}", fmt::join(kernels, " ")));
+  if (is_not_loaded(look, "nvidia_uvm"))
+    finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
+  finding.fix.push_back({"sudo reboot", ""});
+  return true;
+}
+
+/// The next start takes a newer kernel, for which there is no module of NVIDIA's.
+void next_kernel_without_module(Examination& look, const std::string& running,
+                                const std::vector<std::string>& kernels) {
+  const auto* files = look.see(look.facts.nvidia.modules_on_disk);
+  const bool* akmods = look.see(look.facts.nvidia.akmods);
+  if (files == nullptr || akmods == nullptr || *akmods || !has_module(*files, running) ||
+      !is_loaded(look, "nvidia_uvm"))
+    return;
+  const std::string* newest = nullptr;
+  for (const std::string& kernel : kernels)
+    if (line_of(kernel) == line_of(running) &&
+        is_older_kernel(newest == nullptr ? running : *newest, kernel))
+      newest = &kernel;
+  if (newest == nullptr || has_module(*files, *newest)) return;
+  Finding& finding =
+      look.found(text("the newest kernel, {}, has no module of NVIDIA's: after the next reboot the "
+                      "GPU is gone",
+                      *newest));
+  finding.evidence.push_back(text("{} runs, for which there is one", running));
+  finding.evidence.push_back(text("{}: no nvidia.ko", "/lib/modules/" + *newest));
+  finding.fix.push_back({fmt::format("sudo dkms autoinstall -k {}", pasted(*newest)),
+                         text("before the reboot; it needs that kernel's headers: linux-headers-… "
+                              "or kernel-devel-…")});
+}
+
+void reboot_pending(Examination& look) {
+  if (!may_concern_nvidia(look.facts) || look.facts.machine.in_container ||
+      look.facts.machine.is_wsl)
+    return;
+  const auto* packages = look.see(look.facts.nvidia.reboot_wanted_by);
+  if (packages != nullptr && packages->find("nvidia") != std::string::npos) {
+    Finding& finding = look.found(text("NVIDIA's driver was updated and waits for a reboot"));
+    for (const std::string_view line : split(*packages, '\n'))
+      if (line.find("nvidia") != std::string_view::npos)
+        finding.evidence.push_back("/run/reboot-required.pkgs: " + printable(line));
+    finding.fix.push_back(
+        {"sudo reboot", text("at a time that suits: what runs now goes on until then")});
+    return;
+  }
+  const std::string* running = look.see(look.facts.machine.kernel);
+  const auto* kernels = look.see(look.facts.nvidia.kernels_on_disk);
+  if (running == nullptr || kernels == nullptr || !is_loaded(look, "nvidia")) return;
+  if (!kernel_removed(look, *running, *kernels))
+    next_kernel_without_module(look, *running, *kernels);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installs of the driver"),
+     "DRV05", two_installs},
+    {"DRV18", Layer::kDriver, Severity::kWarning, true,
+     msgid("an update of driver or kernel that waits for a reboot"), "DRV11", reboot_pending},
+});
+
+}  // namespace
+
+std::span<const Rule> driver_install_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

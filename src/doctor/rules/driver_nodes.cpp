@@ -1,0 +1,219 @@
+// Rules DRV11 to DRV14: the device nodes, nvidia_uvm behind them, and what keeps it from its work.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
+
+/// The driver has the GPU, and nobody has made its nodes: no desktop that would, and no
+/// nvidia-modprobe; or a service that sees a /dev of its own.
+void no_node_at_all(Examination& look) {
+  if (look.facts.machine.in_container || !look.missing(look.facts.container.kind)) return;
+  const auto& driver = look.facts.driver;
+  const bool fails = driver.nvml_init.value_or(0) != 0 || driver.cuda_init.value_or(0) != 0;
+  if (!fails || !is_loaded(look, "nvidia")) return;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    if (gpu->driver.value_or("") != "nvidia") continue;
+    Finding& finding = look.found(text(
+        "NVIDIA's device nodes are not there, though its driver has the GPU at {}", gpu->address));
+    finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("not there")));
+    if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
+    finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u", text("until the next start")});
+    finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
+                           text("at every start; a service of systemd with PrivateDevices=yes sees "
+                                "none of them: take that line out of its unit")});
+    return;
+  }
+}
+
+/// A node that was made by hand, or before the module was loaded anew: nobody has its number now.
+bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes) {
+  for (const DeviceNode& one : nodes) {
+    const int error = one.node.open_error.value_or(0);
+    if ((one.path != "/dev/nvidia-uvm" && one.path != "/dev/nvidiactl") ||
+        (error != ENXIO && error != ENODEV))
+      continue;
+    Finding& finding = look.found(
+        text("{} leads to no driver: its major number, {}, is not the module's (any more)",
+             one.path, one.node.major));
+    finding.evidence.push_back(
+        fmt::format("open({}): {}", one.path, error == ENXIO ? "ENXIO" : "ENODEV"));
+    finding.fix.push_back({fmt::format("grep nvidia /proc/devices && sudo rm {} && sudo "
+                                       "nvidia-modprobe -c 0 -u",
+                                       one.path),
+                           text("makes it anew with today's number, which changes from start to "
+                                "start; a container's configuration that names it has to follow")});
+    return true;
+  }
+  return false;
+}
+
+void uvm_missing(Examination& look) {
+  if (!driver_runs(look)) return;
+  const auto* nodes = look.see(look.facts.nvidia.nodes);
+  if (nodes == nullptr) return;
+  if (nodes->empty()) return no_node_at_all(look);
+  if (node_without_driver(look, *nodes)) return;
+  const bool unloaded = is_not_loaded(look, "nvidia_uvm");
+  const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
+  const auto& cuda = look.facts.driver.cuda_init;
+  if (cuda && *cuda == 0) return;
+  // A node without its module still loads that when it is opened; unless CUDA says that it did not.
+  if (!uvm.is_absent() && !(unloaded && cuda)) return;
+  // Outside of a container CUDA makes them by itself when it starts, if nvidia-modprobe may.
+  const Fact<bool>& helper = look.facts.nvidia.modprobe_helper;
+  const bool helps_itself =
+      !look.facts.machine.in_container && (helper.value_or(false) || helper.is_unreadable());
+  if (helps_itself && !cuda) return;
+  Finding& finding = look.found(
+      unloaded
+          ? text("the module nvidia_uvm is not loaded: CUDA cannot start, though nvidia-smi works")
+          : text("/dev/nvidia-uvm is not there: CUDA cannot start, though nvidia-smi works"));
+  if (unloaded) finding.evidence.push_back(text("/proc/modules: nvidia, but no nvidia_uvm"));
+  std::string names;
+  for (const DeviceNode& one : *nodes) names += (names.empty() ? "" : " ") + one.path;
+  finding.evidence.push_back(text("of NVIDIA's nodes there are {}", names));
+  if (cuda) finding.evidence.push_back(cuda_says(*cuda));
+  finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
+                         text("until the next start; for a container on the host, then start the "
+                              "container again")});
+  finding.fix.push_back(
+      {"echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf\n"
+       "sudo systemctl enable nvidia-persistenced",
+       text("at every start; for Docker: a drop-in of docker.service with "
+            "ExecStartPre=/usr/bin/nvidia-modprobe -c 0 -u")});
+}
+
+/// A Jetson's nodes belong to a group, video or render.
+void tegra_permission(Examination& look) {
+  const auto* nodes = look.see(look.facts.nodes.tegra);
+  const auto* identity = look.see(look.facts.process.identity);
+  if (nodes == nullptr || identity == nullptr || identity->uid == 0) return;
+  for (const GpuNode& one : *nodes) {
+    if (one.node.open_error.value_or(0) != EACCES) continue;
+    Finding& finding = look.found(text("user {} may not open {} (mode {})", identity->uid, one.path,
+                                       fmt::format("{:04o}", one.node.mode)));
+    finding.evidence.push_back(text("owner {}, group {}; this process is user {}, groups {}",
+                                    one.node.uid, one.node.gid, identity->uid,
+                                    fmt::join(identity->groups, " ")));
+    finding.fix.push_back({"sudo usermod -aG video,render \"$USER\"", text("then log in again")});
+    return;
+  }
+}
+
+void node_permission(Examination& look) {
+  constexpr gid_t kOverflow = 65534;  // a group from outside of this user namespace: CTR12
+  if (look.facts.machine.is_jetson) return tegra_permission(look);
+  if (!driver_runs(look)) return;
+  const auto* nodes = look.see(look.facts.nvidia.nodes);
+  const auto* identity = look.see(look.facts.process.identity);
+  if (nodes == nullptr || identity == nullptr || identity->uid == 0) return;
+  const DeviceNode* refused = nullptr;
+  for (const DeviceNode& one : *nodes) {
+    const bool counts =
+        one.path.find("caps") == std::string::npos && one.path != "/dev/nvidia-modeset";
+    if (counts && one.node.open_error.value_or(0) == EACCES && one.node.gid != kOverflow &&
+        refused == nullptr)
+      refused = &one;
+  }
+  if (refused == nullptr) return;
+  const Node& node = refused->node;
+  Finding& finding = look.found(text("user {} may not open {} (mode {})", identity->uid,
+                                     refused->path, fmt::format("{:04o}", node.mode)));
+  finding.evidence.push_back(text("owner {}, group {}; this process is user {}, groups {}",
+                                  node.uid, node.gid, identity->uid,
+                                  fmt::join(identity->groups, " ")));
+  for (const char* key : {"ModifyDeviceFiles", "DeviceFileUID", "DeviceFileGID", "DeviceFileMode"})
+    if (const auto& all = look.facts.nvidia.parameters; all && all->contains(key))
+      finding.evidence.push_back(
+          fmt::format("/proc/driver/nvidia/params: {}: {}", key, printable(all->at(key))));
+  if ((node.mode & 060) == 060 && node.gid != 0)
+    finding.fix.push_back(
+        {fmt::format("sudo usermod -aG \"$(getent group {} | cut -d: -f1)\" \"$USER\"", node.gid),
+         text("then log in again")});
+  finding.fix.push_back(
+      {fmt::format("sudo chmod 0666 {}", pasted(refused->path)),
+       text("the driver's default, until the next start; for good: remove what sets "
+            "another mode in /etc/modprobe.d and /etc/udev/rules.d")});
+}
+
+/// Whether nvidia_uvm was loaded after the last resume, as far as the log tells.
+bool reloaded_since_resume(const std::vector<std::string>& log) {
+  std::size_t resumed = 0, loaded = 0;
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    if (log[i].find("PM: suspend exit") != std::string::npos) resumed = i + 1;
+    if (log[i].find("Loaded the UVM driver") != std::string::npos) loaded = i + 1;
+  }
+  return resumed != 0 && loaded > resumed;
+}
+
+void uvm_after_suspend(Examination& look) {
+  if (!driver_runs(look)) return;
+  const int* cuda = look.see(look.facts.driver.cuda_init);
+  if (cuda == nullptr || (*cuda != kCudaUnknown && *cuda != kLaunchFailure)) return;
+  if (look.facts.driver.nvml_init.value_or(0) != 0) return;
+  // Where the nodes are missing or closed, that is the reason.
+  const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
+  if (uvm.is_absent() || (uvm && uvm->node.open_error.value_or(0) != 0)) return;
+  const int slept = look.facts.machine.suspends.value_or(0);
+  const auto& log = look.facts.machine.kernel_log;
+  const bool known_sleep = slept > 0 || (log && !newest_line(*log, {"PM: suspend exit"}).empty());
+  if (log && reloaded_since_resume(*log)) return;
+  Finding& finding = look.found(
+      known_sleep ? text("nvidia_uvm has not survived a suspend: CUDA does not start, NVML does")
+                  : text("nvidia_uvm is in a bad state: CUDA does not start, NVML does"));
+  finding.evidence.push_back(cuda_says(*cuda));
+  if (look.facts.driver.nvml_init) finding.evidence.emplace_back("nvmlInit: 0");
+  if (slept > 0)
+    finding.evidence.push_back(fmt::format("/sys/power/suspend_stats/success: {}", slept));
+  finding.fix.push_back({"sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
+                         text("ends nothing but programs that use CUDA")});
+  finding.fix.push_back(
+      {"echo 'options nvidia NVreg_PreserveVideoMemoryAllocations=1' | sudo tee "
+       "/etc/modprobe.d/nvidia-sleep.conf\n"
+       "sudo systemctl enable nvidia-suspend nvidia-resume nvidia-hibernate",
+       text("so that it survives the next one; after a reboot")});
+}
+
+void hmm_kaslr(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const std::string line = newest_line(look, {"devmem_alloc_pagemap", "err -34"});
+  if (line.empty()) return;
+  if (look.facts.driver.cuda_init && *look.facts.driver.cuda_init == 0) return;
+  Finding& finding = look.found(
+      text("nvidia_uvm found no address range for HMM, because KASLR has put the kernel there"));
+  finding.evidence.push_back(quoted(line));
+  if (look.facts.driver.cuda_init)
+    finding.evidence.push_back(cuda_says(*look.facts.driver.cuda_init));
+  finding.fix.push_back(
+      {"echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm.conf\n"
+       "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
+       text("costs programs the use of plain malloc memory on the GPU")});
+  finding.fix.push_back({"", text("start the kernel with nokaslr")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV11", Layer::kDriver, Severity::kFatal, true,
+     msgid("nvidia_uvm or its device node missing"), "DRV13 FW*", uvm_missing},
+    {"DRV12", Layer::kDriver, Severity::kFatal, true, msgid("no permission for the device nodes"),
+     "DRV13 DRV15 LIB01 FW*", node_permission},
+    {"DRV13", Layer::kDriver, Severity::kFatal, true, msgid("nvidia_uvm stale after a suspend"),
+     "FW* RT*", uvm_after_suspend},
+    {"DRV14", Layer::kDriver, Severity::kFatal, true, msgid("HMM and KASLR in each other's way"),
+     "DRV13 DRV15 FW*", hmm_kaslr},
+});
+
+}  // namespace
+
+std::span<const Rule> driver_node_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

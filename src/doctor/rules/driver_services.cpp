@@ -1,0 +1,179 @@
+// Rules DRV15, DRV16, DRV22: the services beside the driver: fabric manager, persistence, MPS.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr int kCudaNotReady = 802, kCudaMps = 805, kCudaMpsFull = 808;
+
+/// What to say where the service and the driver are not of one version; "" they are, or unknown.
+std::string fabric_version_trouble(const NvidiaFacts& nvidia) {
+  const std::string module = nvidia.module_version.value_or("");
+  const std::string service = nvidia.fabric_manager.value_or("");
+  if (!module.empty() && !service.empty() && compare_versions(module, service) != 0)
+    return text("the fabric manager is {}, the driver {}: they must be the same",
+                printable(service), printable(module));
+  return "";
+}
+
+struct Fabric {
+  int switches = 0;
+  bool unfinished = false;  // a GPU says so
+  bool finished = false;
+  std::string state;
+};
+
+Fabric fabric_of(Examination& look) {
+  Fabric fabric;
+  if (const auto* functions = look.see(look.facts.machine.pci))
+    for (const PciFunction& one : *functions) fabric.switches += one.is_nvswitch() ? 1 : 0;
+  for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({})) {
+    if (!gpu.fabric_state) continue;
+    fabric.finished = fabric.finished || *gpu.fabric_state == "completed";
+    if (*gpu.fabric_state != "completed") fabric.unfinished = true;
+    if (*gpu.fabric_state != "completed" || fabric.state.empty()) fabric.state = *gpu.fabric_state;
+  }
+  return fabric;
+}
+
+void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, bool runs) {
+  const auto& facts = look.facts;
+  if (fabric.switches > 0)
+    finding.evidence.push_back(text_n("{} NVSwitch on the bus", "{} NVSwitches on the bus",
+                                      fabric.switches, fabric.switches));
+  if (facts.machine.processes && !runs)
+    finding.evidence.push_back(text("no process nv-fabricmanager"));
+  if (facts.nvidia.fabric_manager.is_absent())
+    finding.evidence.push_back(text("/usr/bin/nv-fabricmanager is not there"));
+  if (!fabric.state.empty())
+    finding.evidence.push_back(text("NVML: the fabric's state is “{}”", printable(fabric.state)));
+  if (facts.driver.cuda_init) finding.evidence.push_back(cuda_says(*facts.driver.cuda_init));
+  if (facts.machine.in_container || (facts.machine.is_virtual && fabric.switches == 0)) {
+    finding.fix.push_back({"", text("the fabric is set up on the host: tell its provider, or take "
+                                    "another machine")});
+    return;
+  }
+  const std::string version = facts.nvidia.module_version.value_or("");
+  const std::string branch = version.empty() ? "<branch>" : std::to_string(branch_of(version));
+  if (facts.nvidia.fabric_manager)
+    finding.fix.push_back({"sudo systemctl enable --now nvidia-fabricmanager", ""});
+  finding.fix.push_back({fmt::format("sudo apt install nvidia-fabricmanager-{0}\n"
+                                     "sudo systemctl enable --now nvidia-fabricmanager",
+                                     branch),
+                         text("in exactly the driver's version; then start the programs again")});
+}
+
+/// The same code of a GPU on its own, which computes confidentially: DRV27.
+bool waits_for_attestation(Examination& look) {
+  const auto& gpus = answers(look);
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const GpuAnswer& gpu) { return !gpu.cc_ready.value_or(true); });
+}
+
+void fabric_manager(Examination& look) {
+  if (!driver_runs(look)) return;
+  const Fabric fabric = fabric_of(look);
+  const int* cuda = look.see(look.facts.driver.cuda_init);
+  const bool refused = cuda != nullptr && *cuda == kCudaNotReady;
+  if (fabric.switches == 0 && !fabric.unfinished && (!refused || waits_for_attestation(look)))
+    return;
+  if (cuda != nullptr && *cuda == 0) return;
+  if (const auto& log = look.facts.machine.kernel_log;
+      log && !newest_line(*log, {"devmem_alloc_pagemap"}).empty())
+    return;  // DRV14: the same code, another reason
+  const auto* processes = look.see(look.facts.machine.processes);
+  const auto has = [&](std::string_view name) {
+    return processes != nullptr &&
+           std::find(processes->begin(), processes->end(), name) != processes->end();
+  };
+  // The kernel keeps 15 letters of a name.
+  const bool runs = has("nv-fabricmanage");
+  const std::string trouble = fabric_version_trouble(look.facts.nvidia);
+  // A container or a guest does not see the host's processes.
+  const bool sees_host = !look.facts.machine.in_container && processes != nullptr;
+  const bool absent = fabric.switches > 0 && sees_host && !runs && !fabric.finished;
+  if (!refused && !fabric.unfinished && !absent && trouble.empty()) return;
+  Finding& finding =
+      look.found(!trouble.empty() ? trouble
+                 : absent || (refused && !runs && sees_host)
+                     ? text("the fabric manager does not run, and without it no GPU of this "
+                            "machine starts CUDA")
+                     : text("the GPUs' fabric is not ready, so CUDA does not start"));
+  describe_fabric(look, finding, fabric, runs);
+}
+
+void persistence_off(Examination& look) {
+  if (!driver_runs(look) || look.facts.machine.is_laptop) return;
+  const auto* gpus = look.see(look.facts.driver.gpus);
+  if (gpus == nullptr) return;
+  const auto names = look.facts.machine.processes.value_or({});
+  if (std::any_of(names.begin(), names.end(),
+                  [](const std::string& name) { return name.starts_with("nvidia-persiste"); }))
+    return;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    constexpr std::uint32_t kWithoutDisplay = 0x0302;
+    if (gpu->class_code >> 8 != kWithoutDisplay) continue;
+    for (const GpuAnswer& answer : *gpus) {
+      if (answer.pci_address != gpu->address || !answer.persistence || *answer.persistence)
+        continue;
+      Finding& finding = look.found(text(
+          "persistence mode is off: every first use of GPU {} waits for its start", gpu->address));
+      finding.evidence.push_back(text("no process nvidia-persistenced"));
+      finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced", ""});
+      return;
+    }
+  }
+}
+
+void mps(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  const auto named = look.facts.process.variable("CUDA_MPS_PIPE_DIRECTORY");
+  const int* cuda = look.see(look.facts.driver.cuda_init);
+  // 805 no connection, 806 and 807 a server that fails or is not ready, 808 and 809 too many users.
+  if (cuda == nullptr || *cuda < kCudaMps || *cuda > kCudaMpsFull + 1) return;
+  Finding& finding = look.found(
+      *cuda < kCudaMpsFull ? text("CUDA cannot reach the MPS daemon that this GPU is served by")
+                           : text("the MPS daemon of this GPU serves as many programs as it can"));
+  finding.evidence.push_back(cuda_says(*cuda));
+  finding.evidence.push_back(named ? "CUDA_MPS_PIPE_DIRECTORY=" + printable(*named)
+                                   : text("CUDA_MPS_PIPE_DIRECTORY is not set"));
+  const auto& control = look.facts.nvidia.mps_control;
+  const auto& identity = look.facts.process.identity;
+  if (control && identity && control->uid != identity->uid)
+    finding.evidence.push_back(text("the daemon is that of user {}, this process is user {}",
+                                    control->uid, identity->uid));
+  if (control.is_absent())
+    finding.evidence.push_back(
+        text("there is no {}", printable(named.value_or("/tmp/nvidia-mps")) + "/control"));
+  if (look.facts.machine.in_container)
+    finding.fix.push_back(
+        {"docker run --ipc=host -v /tmp/nvidia-mps:/tmp/nvidia-mps "
+         "-e CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps …",
+         text("shares the daemon's pipe with the container")});
+  finding.fix.push_back({"nvidia-cuda-mps-control -d",
+                         text("starts the daemon, as the user whose programs it shall serve")});
+  finding.fix.push_back({"echo quit | sudo nvidia-cuda-mps-control",
+                         text("ends it: programs then use the GPU without MPS")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV15", Layer::kDriver, Severity::kFatal, true,
+     msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
+    {"DRV16", Layer::kDriver, Severity::kInfo, false, msgid("persistence mode off on a server"), "",
+     persistence_off},
+    {"DRV22", Layer::kDriver, Severity::kError, true, msgid("an MPS daemon out of reach"), "FW*",
+     mps},
+});
+
+}  // namespace
+
+std::span<const Rule> driver_service_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

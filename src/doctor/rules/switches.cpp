@@ -1,0 +1,148 @@
+// Rules ENV19 to ENV21: variables that switch the GPU off, name what is not there, or that nobody
+// can read.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fix unset(const std::string& name) {
+  return {"unset " + name, ""};
+}
+
+bool has_gpu(Examination& look) {
+  return machine_has_nvidia(look) || !cards_on_bus(look, kVendorAmd).empty();
+}
+
+void off_by(Examination& look, const char* name) {
+  Finding& finding =
+      look.found(text("{} keeps this program on the CPU", shown_variable(look, name)));
+  finding.evidence.push_back(shown_variable(look, name));
+  finding.fix.push_back(unset(name));
+}
+
+/// JAX_PLATFORMS=tpu, left over from another machine: JAX then starts no platform at all.
+void other_platform(Examination& look) {
+  const std::string value = variable_or_empty(look, "JAX_PLATFORMS");
+  if (value.empty() || value == "cpu" || !machine_has_nvidia(look)) return;
+  for (std::string_view one : split(value, ',')) {
+    one = trim(one);
+    if (one.starts_with("cuda") || one == "gpu" || one == "cpu" || one.empty()) return;
+  }
+  Finding& finding = look.found(
+      text("JAX_PLATFORMS={} names no platform of this machine, and JAX takes no other", value));
+  finding.evidence.push_back("JAX_PLATFORMS=" + value);
+  finding.fix.push_back(unset("JAX_PLATFORMS"));
+}
+
+/// WHISPER__INFERENCE_DEVICE=cpu and the like, of programs that nobody lists: it may be meant so.
+void any_device(Examination& look) {
+  const auto* variables = look.see(look.facts.process.environment);
+  if (variables == nullptr) return;
+  for (const auto& [name, value] : *variables) {
+    if (!name.ends_with("DEVICE") || value != "cpu") continue;
+    off_by(look, name.c_str());
+    look.findings().back().severity = Severity::kInfo;
+  }
+}
+
+void platform_off(Examination& look) {
+  struct Switch {
+    const char* name;
+    bool off;
+  };
+  const auto says_cpu = [&](const char* name) { return variable_or_empty(look, name) == "cpu"; };
+  const auto switches = std::to_array<Switch>({
+      {"JAX_PLATFORMS", says_cpu("JAX_PLATFORMS")},
+      {"JAX_PLATFORM_NAME", says_cpu("JAX_PLATFORM_NAME")},
+      {"ACCELERATE_USE_CPU", is_on(variable_or_empty(look, "ACCELERATE_USE_CPU"))},
+      {"OLLAMA_LLM_LIBRARY", variable_or_empty(look, "OLLAMA_LLM_LIBRARY").starts_with("cpu")},
+      {"LLAMA_ARG_N_GPU_LAYERS", variable_or_empty(look, "LLAMA_ARG_N_GPU_LAYERS") == "0"},
+      {"VLLM_TARGET_DEVICE", says_cpu("VLLM_TARGET_DEVICE")},
+      {"DS_ACCELERATOR", says_cpu("DS_ACCELERATOR")},
+      {"NUMBA_DISABLE_CUDA", is_on(variable_or_empty(look, "NUMBA_DISABLE_CUDA"))},
+      {"NUMBA_ENABLE_CUDASIM", is_on(variable_or_empty(look, "NUMBA_ENABLE_CUDASIM"))},
+  });
+  if (!has_gpu(look)) return;
+  for (const Switch& one : switches)
+    if (one.off) off_by(look, one.name);
+  for (const char* name : {"COMMANDLINE_ARGS", "CLI_ARGS"})
+    if (const std::string words = " " + variable_or_empty(look, name) + " ";
+        contains(words, " --use-cpu all ") || contains(words, " --cpu "))
+      off_by(look, name);
+  other_platform(look);
+  if (look.findings().empty()) any_device(look);
+}
+
+void missing_files(Examination& look) {
+  const auto* missing = look.see(look.facts.platform.named.missing_files);
+  if (missing == nullptr || !has_gpu(look)) return;
+  for (const std::string& one : *missing) {
+    const std::string name = one.substr(0, one.find('='));
+    Finding& finding = look.found(text("{} names a file that is not there", one));
+    // NCCL says so in its log and goes on without.
+    if (name == "NCCL_TOPO_FILE" || name == "CUDA_INJECTION64_PATH")
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(one);
+    finding.fix.push_back(unset(name));
+  }
+}
+
+/// "max_split_size_mb=128", or quotes that an env file has kept: PyTorch then refuses the first
+/// allocation.
+void allocator_settings(Examination& look) {
+  for (const char* name :
+       {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}) {
+    const std::string value = variable_or_empty(look, name);
+    if (value.empty() || !has_gpu(look) || !look.facts.python.torch) continue;
+    bool readable = value.find_first_of("\"'") == std::string::npos;
+    // A list of divisions has commas of its own.
+    if (value.find('[') == std::string::npos)
+      for (const std::string_view item : split(value, ','))
+        readable = readable && (trim(item).empty() || item.find(':') != std::string_view::npos);
+    // It came with 2.1, and older releases know every option or none.
+    const bool unknown = value.find("expandable_segments") != std::string::npos &&
+                         is_older(look.facts.python.torch->version, "2.1");
+    if (readable && unknown) {
+      Finding& finding = look.found(
+          text("PyTorch {} does not know expandable_segments, which {} sets: the first allocation "
+               "fails",
+               look.facts.python.torch->version, name));
+      finding.evidence = {fmt::format("{}={}", name, value), look.facts.python.torch->path};
+      finding.fix.push_back(unset(name));
+      continue;
+    }
+    if (readable) continue;
+    Finding& finding =
+        look.found(text("PyTorch cannot read {}={}: the first allocation fails", name, value));
+    finding.evidence.push_back(fmt::format("{}={}", name, value));
+    finding.fix.push_back({fmt::format("export {}=expandable_segments:True", name),
+                           text("name:value, with commas between, and no quotes in the value")});
+    finding.fix.push_back(unset(name));
+  }
+}
+
+constexpr auto kLayer = Layer::kEnvironment;
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "FW*",
+     platform_off},
+    {"ENV20", kLayer, Severity::kError, false,
+     msgid("variables that name files which are not there"), "", missing_files},
+    {"ENV21", kLayer, Severity::kError, true,
+     msgid("settings of PyTorch's allocator that it cannot read"), "", allocator_settings},
+});
+
+}  // namespace
+
+std::span<const Rule> switch_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
