@@ -88,6 +88,7 @@ std::string waiting_head(const JobStory& story) {
   if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", job.id);
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
+    names.reserve(ids.size());
     for (const JobId id : ids) names.push_back(text("job {}", id));
     return text("job {} waits for the end of {}", job.id, join(names, ", "));
   }

@@ -109,7 +109,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<Server::Parts> server, Socket socket, Peer peer)
       : server_(std::move(server)),
         socket_(std::move(socket)),
-        peer_(peer),
+        peer_(std::move(peer)),
         deadline_(server_->loop),
         number_(++server_->accepted) {
     server_->open.insert(this);

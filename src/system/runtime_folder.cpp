@@ -81,7 +81,7 @@ Result<std::string> runtime_folder() {
 }
 
 std::string state_folder() {
-  if (const std::string given = absolute("BERTH_STATE_DIR"); !given.empty()) return given;
+  if (std::string given = absolute("BERTH_STATE_DIR"); !given.empty()) return given;
   std::string base = absolute("XDG_STATE_HOME");
   if (base.empty()) {
     const std::string home = absolute("HOME");
