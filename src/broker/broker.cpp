@@ -41,8 +41,12 @@ void Broker::see(model::Snapshot snapshot, std::vector<model::JobProcess> proces
   std::sort(ledger_.processes.begin(), ledger_.processes.end(),
             [](const model::JobProcess& a, const model::JobProcess& b) { return a.pid < b.pid; });
   units_ = policy::units_of(snapshot_, std::move(units_));
-  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
-  // What could not be placed may be now.
+  reckon_machine();
+  reconsider();
+}
+
+/// What could not be placed may be now.
+void Broker::reconsider() {
   for (const JobId id : std::exchange(passed_over_, {})) {
     const Job& job = jobs_.at(id);
     if (job.state == JobState::kWaiting) stand_in_line(job);
@@ -58,14 +62,34 @@ Status Broker::drain(const std::string& unit, bool drained) {
     return Error{ErrorCode::kNotFound, "E0413", text("there is no device {}", unit), "berth ls"};
   std::erase(drained_, unit);
   // Job 0 is nobody's: place() gives the unit to no one else.
-  std::erase_if(ledger_.holdings,
-                [&](const model::Holding& one) { return one.job == 0 && one.unit == unit; });
+  std::erase_if(ledger_.holdings, [&](const model::Holding& one) {
+    return one.job == 0 && one.user.empty() && one.unit == unit;
+  });
   if (drained) {
     drained_.push_back(unit);
     ledger_.holdings.push_back({0, "", unit, 0});
   }
-  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
+  reckon_machine();
   return Done{};
+}
+
+void Broker::set_elsewhere(std::vector<std::string> units) {
+  if (units == elsewhere_) return;
+  elsewhere_ = std::move(units);
+  const auto is_elsewhere = [](const model::Holding& one) {
+    return one.job == 0 && !one.user.empty();
+  };
+  std::erase_if(ledger_.holdings, is_elsewhere);
+  for (const std::string& unit : elsewhere_)
+    ledger_.holdings.push_back({0, std::string(model::kAnotherBroker), unit, 0});
+  reckon_machine();
+  reconsider();
+}
+
+void Broker::reckon_machine() {
+  std::vector<std::string> closed = drained_;
+  closed.insert(closed.end(), elsewhere_.begin(), elsewhere_.end());
+  queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, closed));
 }
 
 // In and out of the line.
@@ -123,7 +147,7 @@ void Broker::restore(const Job& job, Now now) {
     for (const model::Grant& grant : kept.grants)
       if (std::find(units_.begin(), units_.end(), grant.unit) == units_.end())
         units_.push_back(grant.unit);
-    queue_.set_machine(policy::pool_of(snapshot_, ledger_, units_, drained_));
+    reckon_machine();
     policy::Demand has;
     has.devices = static_cast<int>(kept.grants.size());
     has.memory_bytes = kept.grants.empty() ? 0 : kept.grants.front().memory_bytes;
@@ -303,7 +327,9 @@ std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
   std::vector<JobId> gone;
   for (auto at = jobs_.begin(); at != jobs_.end();) {
     const Job& job = at->second;
+    // The newest stays: from it a broker that follows this one knows which numbers were used.
     const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
+                        job.id + 1 < next_ &&
                         job.ended_unix_milliseconds.value_or(0) < unix_milliseconds;
     if (is_old) gone.push_back(job.id);
     at = is_old ? jobs_.erase(at) : std::next(at);

@@ -45,6 +45,9 @@ class Broker {
   /// Units that get no new jobs. Fails with kNotFound (E0413).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
 
+  /// Units on which jobs of other brokers of this machine are; replaces those of before.
+  void set_elsewhere(std::vector<std::string> units);
+
   /// As it stood in the journal; by ascending id, after the first see() and before all else.
   void restore(const Job& job, Now now);
   /// Takes what was asked for and by whom; gives id, state and time. Fails as policy::demand_of,
@@ -75,6 +78,7 @@ class Broker {
   [[nodiscard]] const policy::Queue& queue() const { return queue_; }
   [[nodiscard]] const std::vector<std::string>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::string>& drained() const { return drained_; }
+  [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
   /// Jobs that changed since this was asked last: to be written down before anyone is told.
   [[nodiscard]] std::set<JobId> changed();
 
@@ -91,10 +95,12 @@ class Broker {
   void give_lease_back(const Job& job);
   [[nodiscard]] bool start(const policy::Start& start, Now now);
   [[nodiscard]] std::vector<int> positions_of(const Job& job) const;
+  void reckon_machine();
+  void reconsider();
 
   model::Snapshot snapshot_;
   model::Ledger ledger_;
-  std::vector<std::string> units_, drained_;
+  std::vector<std::string> units_, drained_, elsewhere_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
   std::map<JobId, Pending> pending_;            // those that wait, in line or not

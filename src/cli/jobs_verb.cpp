@@ -60,7 +60,7 @@ Result<int> run_jobs(const Context& context) {
   auto calls = JobCalls::reach(all ? client::IfNone::kStart : client::IfNone::kFail);
   if (!calls) return std::move(calls).error();
   if (!*calls) {
-    context.out(context.json ? output::jobs_json({}) : text("no jobs: no broker runs") + "\n");
+    context.out(context.json ? output::jobs_json({}, {}) : text("no jobs: no broker runs") + "\n");
     return 0;
   }
   const auto answer = (*calls)->call("GET", all ? "/v1/jobs?all" : "/v1/jobs", kAnswerSoon);

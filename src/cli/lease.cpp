@@ -39,9 +39,11 @@ Result<client::Client> broker_here(client::IfNone if_none) {
   return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
 }
 
-model::Ledger ledger_of(const std::vector<Job>& jobs) {
+model::Ledger ledger_of(const std::vector<Job>& jobs, const std::vector<std::string>& elsewhere) {
   model::Ledger ledger;
   ledger.kept = true;
+  for (const std::string& unit : elsewhere)
+    ledger.holdings.push_back({0, std::string(model::kAnotherBroker), unit, 0});
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
@@ -60,7 +62,7 @@ model::Ledger ledger_now() {
   const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
   if (!answer) return {};
   const auto jobs = client::jobs_in(*answer);
-  return jobs ? ledger_of(*jobs) : model::Ledger();
+  return jobs ? ledger_of(*jobs, client::elsewhere_in(*answer)) : model::Ledger();
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
@@ -107,7 +109,9 @@ Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
 std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
   if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
     if (const auto jobs = client::jobs_in(*answer))
-      if (const auto place = policy::place(wishes.job.request, snapshot, ledger_of(*jobs)); !place)
+      if (const auto place = policy::place(wishes.job.request, snapshot,
+                                           ledger_of(*jobs, client::elsewhere_in(*answer)));
+          !place)
         return place.error().message;
   return text("job {} waits its turn", job_.id);
 }

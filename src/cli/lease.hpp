@@ -57,8 +57,9 @@ class Lease {
 
 /// client::reach, where this machine is the one that a broker looks at.
 [[nodiscard]] Result<client::Client> broker_here(client::IfNone if_none);
-/// What running jobs have.
-[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs);
+/// What running jobs have, and jobs of other brokers.
+[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
+                                      const std::vector<std::string>& elsewhere = {});
 /// That of the broker there is; an empty one where there is none.
 [[nodiscard]] model::Ledger ledger_now();
 

@@ -8,6 +8,7 @@
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
+#include "serve/device_locks.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -49,6 +50,7 @@ Result<int> run_serve(const Context& context) {
     options->idle_seconds =
         static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
+  options->lock_folder = serve::lock_folder();
   options->sources = inventory::Sources::from_environment();
   const auto ended = serve::run_daemon(*options, [&] {
     if (!context.json) return context.out(text("serving at {}", options->socket) + "\n");

@@ -143,4 +143,11 @@ Result<model::JobOutlook> outlook_in(const Response& response) {
   return read(response, outlook_of);
 }
 
+std::vector<std::string> elsewhere_in(const Response& response) {
+  const auto units = read(response, [](const Json& json) {
+    return value<std::vector<std::string>>(json, "elsewhere");
+  });
+  return units ? *units : std::vector<std::string>();
+}
+
 }  // namespace berth::client

@@ -15,6 +15,8 @@ namespace berth::client {
 /// the answer is neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
+/// Units that other brokers of this machine gave away, of an answer with jobs.
+[[nodiscard]] std::vector<std::string> elsewhere_in(const Response& response);
 /// What …/why says.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);
 

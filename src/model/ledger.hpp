@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace berth::model {
@@ -14,6 +15,9 @@ struct Holding {
   std::string unit;                // policy::unit_id of the device or partition
   std::uint64_t memory_bytes = 0;  // 0: the job has it alone
 };
+
+/// The user of a holding of job 0 that is no drained unit: somebody else's broker gave it away.
+inline constexpr std::string_view kAnotherBroker = "another broker";
 
 struct JobProcess {
   std::int64_t pid = 0;  // in our PID namespace

@@ -87,11 +87,13 @@ std::string job_json(const ShownJob& shown) {
   return json.finish();
 }
 
-std::string jobs_json(const std::vector<ShownJob>& shown) {
+std::string jobs_json(const std::vector<ShownJob>& shown,
+                      const std::vector<std::string>& elsewhere) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
+  json.field("elsewhere", elsewhere);
   json.close('}');
   return json.finish();
 }

@@ -19,6 +19,8 @@ using model::JobOutlook;
 
 [[nodiscard]] std::string outlook_json(const JobOutlook& outlook);
 [[nodiscard]] std::string job_json(const ShownJob& shown);
-[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown);
+/// `elsewhere`: units that other brokers of this machine gave away.
+[[nodiscard]] std::string jobs_json(const std::vector<ShownJob>& shown,
+                                    const std::vector<std::string>& elsewhere);
 
 }  // namespace berth::output

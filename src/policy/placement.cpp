@@ -82,7 +82,8 @@ std::string leases_of(const Candidate& c, const Search& search) {
     out += out.empty() ? "" : "; ";
     // Job 0: nobody's.
     if (one.job == 0) {
-      out += text("drained: it gets no new jobs");
+      out += one.user.empty() ? text("drained: it gets no new jobs")
+                              : text("a job of another user's broker");
       continue;
     }
     out += one.user.empty() ? text("job {}", one.job)

@@ -14,13 +14,13 @@
 #include "broker/job_record.hpp"
 #include "broker/journal.hpp"
 #include "output/jobs_json.hpp"
+#include "serve/device_locks.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/refusal.hpp"
 #include "serve/server.hpp"
 #include "serve/watches.hpp"
 #include "system/process.hpp"
-#include "system/process_text.hpp"
 
 namespace berth::serve {
 namespace {
@@ -42,11 +42,6 @@ Now now() {
   using std::chrono::duration_cast;
   return {duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()),
           duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count()};
-}
-
-std::optional<std::uint32_t> uid_of(std::int64_t pid) {
-  const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
-  return status ? system::parse_status(*status).uid : std::nullopt;
 }
 
 class Daemon {
@@ -220,7 +215,7 @@ class Daemon {
       if (call.query.contains("all") || !model::has_ended(job.state) ||
           job.ended_unix_milliseconds.value_or(0) > since)
         all.push_back(shown(job, call));
-    answer.send({200, output::jobs_json(all)});
+    answer.send({200, output::jobs_json(all, broker_.elsewhere())});
   }
 
   /// With ?wait=started or ?wait=ended the answer comes when that is so.
@@ -305,7 +300,9 @@ class Daemon {
   /// written: nothing of it is told then, and the daemon ends, to begin again from the journal.
   bool settle() {
     for (;;) {
+      if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(locks_.take(broker_.units()));
       const auto started = broker_.start_what_fits(now());
+      locks_.keep(leased_units());
       const auto changed = broker_.changed();
       if (changed.empty()) return true;
       std::vector<const Job*> rows;
@@ -322,6 +319,13 @@ class Daemon {
       for (const JobId id : started)
         if (broker_.job(id)->queued) launch(id);
     }
+  }
+
+  [[nodiscard]] std::vector<std::string> leased_units() const {
+    std::vector<std::string> units;
+    for (const model::Holding& one : broker_.ledger().holdings)
+      if (one.job != 0) units.push_back(one.unit);
+    return units;
   }
 
   void tell(JobId id) {
@@ -430,6 +434,7 @@ class Daemon {
         journal_.tidy();
       }
       stop_what_is_over_its_limit();
+      if (now().steady - forgot_at_ > std::chrono::minutes(1)) forget_old();
       if (broker_.queue().waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
       const bool is_idle = broker_.queue().waiting_count() + broker_.queue().running_count() == 0;
       if (options_.idle_seconds > 0 && is_idle &&
@@ -437,6 +442,16 @@ class Daemon {
         return loop_.stop();
       tick();
     });
+  }
+
+  /// What ended long ago, with its output.
+  void forget_old() {
+    forgot_at_ = now().steady;
+    const auto gone = broker_.forget_ended_before(now().unix_milliseconds - options_.keep.count());
+    if (gone.empty()) return;
+    if (auto written = journal_.write({}, gone); !written) return stop_with(written.error());
+    for (const JobId id : gone) launcher_.forget(id);
+    is_dirty_ = true;
   }
 
   struct Waiting {
@@ -449,6 +464,7 @@ class Daemon {
   Broker broker_{options_.rules};
   Journal journal_;
   Launcher launcher_;
+  DeviceLocks locks_{options_.lock_folder};
   Watches watches_{loop_, [this](JobId id) { all_gone(id); }};
   std::map<JobId, Stopped> stopped_;
   system::UserNames users_;
@@ -460,7 +476,7 @@ class Daemon {
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
   std::list<std::pair<JobId, Waiting>> waiting_;
   std::optional<Error> fault_;
-  policy::Instant seen_at_{-1'000'000}, last_call_ = now().steady;
+  policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   bool looking_ = false, is_restored_ = false, is_dirty_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };

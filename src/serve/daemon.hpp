@@ -3,6 +3,7 @@
 // journal refuses it, the state is what the journal last held.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -16,7 +17,9 @@ struct DaemonOptions {
   std::string socket;        // its path
   std::string state_folder;  // of the journal
   bool for_all = false;      // of the machine; else for its own user alone
-  int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
+  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // jobs that ended, and their output
+  int idle_seconds = 0;     // leaves when it had nothing to do for so long; 0: never
+  std::string lock_folder;  // where brokers of this machine meet; "": there is no other
   policy::QueueRules rules;
   inventory::Sources sources;
 };

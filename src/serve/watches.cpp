@@ -20,6 +20,11 @@ std::optional<std::uint64_t> start_ticks_of(std::int64_t pid) {
   return stat ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
+std::optional<std::uint32_t> uid_of(std::int64_t pid) {
+  const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
+  return status ? system::parse_status(*status).uid : std::nullopt;
+}
+
 struct Watches::Watch {
   model::ProcessId process;
   std::unique_ptr<asio::posix::stream_descriptor> handle;

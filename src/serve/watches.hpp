@@ -19,6 +19,8 @@ namespace berth::serve {
 
 /// When a process began, in the kernel's ticks; nullopt: it is not there.
 [[nodiscard]] std::optional<std::uint64_t> start_ticks_of(std::int64_t pid);
+/// Whose it is.
+[[nodiscard]] std::optional<std::uint32_t> uid_of(std::int64_t pid);
 
 class Watches {
  public:

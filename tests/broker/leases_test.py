@@ -87,6 +87,30 @@ class Leases(Machine):
         shell = self.run_berth("lease", "--gpus", "1", SHELL="/bin/true")
         self.assertEqual((shell.returncode, shell.stdout, shell.stderr), (0, "", ""))
 
+    def test_two_brokers_of_one_machine_never_give_one_device_twice(self):
+        """As of two users who each have one of their own."""
+        other = {name: str(self.folder / name) for name in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR")}
+        for name in other.values():
+            os.mkdir(name, 0o700)
+        hold = "echo $CUDA_VISIBLE_DEVICES; read line"
+        mine = [self.start("run", "--gpus", "1", "--", "sh", "-c", hold, **(other if i % 2 else {})) for i in range(4)]
+        self.assertEqual(sorted(one.stdout.readline() for one in mine), ["0\n", "1\n", "2\n", "3\n"])
+        self.assertEqual(len(self.brokers()), 2)
+        for more in (other, {}):
+            refused = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "true", **more)
+            self.assertEqual(refused.returncode, 6, refused.stderr)
+            self.assertIn("a job of another user's broker", refused.stderr)
+        waiting = self.start("run", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", **other)
+        for one in mine[:2]:  # one of each
+            one.communicate("go\n", timeout=60)
+        self.assertRegex(waiting.stdout.readline(), "^[0-3],[0-3]$")
+        self.assertEqual(waiting.wait(60), 0)
+        for one in mine[2:]:
+            one.communicate("go\n", timeout=60)
+        # A broker that is killed holds nothing any more.
+        self.kill_brokers()
+        self.assertEqual(self.run_berth("run", "--gpus", "4", "--", "true").returncode, 0)
+
     def test_where_nothing_can_be_written_the_job_runs_without_a_lease(self):
         blocked = self.folder / "file"
         blocked.touch()
