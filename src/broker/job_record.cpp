@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 
 namespace berth::broker {
@@ -43,13 +44,13 @@ Json outcome_json(const model::Outcome& outcome) {
 template <typename T>
 void take(const Json& from, const char* key, T& into) {
   static_cast<void>(from.get_ref<const Json::object_t&>());
-  if (const auto found = from.find(key); found != from.end()) found->get_to(into);
+  if (const auto found = from.find(key); found != from.end()) read_json(*found, into);
 }
 
 template <typename T>
 void take(const Json& from, const char* key, std::optional<T>& into) {
   if (const auto found = from.find(key); found != from.end() && !found->is_null())
-    into = found->get<T>();
+    into = json_value<T>(*found);
 }
 
 /// The array behind the key; none where it is not there.

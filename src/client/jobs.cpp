@@ -4,6 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 
 namespace berth::client {
@@ -32,15 +33,16 @@ ErrorCode code_of(int status) {
 template <typename T>
 T value(const Json& from, const char* key) {
   const auto found = from.find(key);
-  if (found == from.end() || found->is_null()) return T{};
-  return found->template get<T>();
+  T out{};
+  if (found != from.end() && !found->is_null()) read_json(*found, out);
+  return out;
 }
 
 template <typename T>
 std::optional<T> optional(const Json& from, const char* key) {
   const auto found = from.find(key);
   if (found == from.end() || found->is_null()) return std::nullopt;
-  return found->template get<T>();
+  return json_value<T>(*found);
 }
 
 model::OutcomeClass outcome_class(std::string_view name) {
@@ -77,7 +79,9 @@ Job job_of(const Json& json) {
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
   job.priority = value<int>(json, "priority");
-  if (const auto limit = optional<double>(json, "time_limit_seconds"))
+  // A number beyond all years is no limit, and would not fit.
+  if (const auto limit = optional<double>(json, "time_limit_seconds");
+      limit && *limit >= 0 && *limit < 1e12)
     job.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(*limit * 1000));
   job.after = value<std::vector<model::JobId>>(json, "after");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);

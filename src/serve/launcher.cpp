@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
 #include "policy/environment.hpp"
@@ -41,7 +42,7 @@ Result<run::Launch> spec_of(const Call& call) try {
   json.at("command").get_to(launch.command);
   spec.at("environment").get_to(launch.environment);
   spec.at("folder").get_to(launch.folder);
-  launch.mask = spec.at("umask").get<mode_t>() & 0777U;
+  launch.mask = json_value<mode_t>(spec.at("umask")) & 0777U;
   const auto has_zero = [](const std::string& word) {
     return word.find('\0') != std::string::npos;
   };
