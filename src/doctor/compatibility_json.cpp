@@ -98,7 +98,7 @@ JaxPlugin jax_plugin(const json& row, int cuda_major) {
           word(row, "cc_min")};
 }
 
-void read_others(const json& document, Compatibility& known) {
+void read_frameworks(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/tensorflow/rows"))
     known.tensorflow.push_back(
         {word(row, "v"), word(row, "python"), word(row, "cuda"), word(row, "cudnn")});
@@ -120,6 +120,9 @@ void read_others(const json& document, Compatibility& known) {
     known.images.push_back({word(row, "python"), word(row, "image")});
   for (const json& row : at(document, "compat/onnxruntime/rows"))
     known.onnx.push_back({word(row, "v"), word(row, "cuda"), word(row, "cudnn")});
+}
+
+void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/known_bad/rows"))
     known.known_bad.push_back({word(row, "package"), word(row, "version"), word(row, "what"),
                                word(row, "use"), word(row, "source")});
@@ -130,16 +133,19 @@ void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/wheel_search/rows"))
     known.wheel_searchers.push_back(
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});
-  for (const json& row : at(document, "compat/rocm_driver/rows"))
-    known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
-  for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))
-    known.rocm_wheels.push_back({word(row, "rocm"), words(row, "gfx")});
   for (const json& row : at(document, "compat/cpu_builds/rows"))
     known.cpu_builds.push_back({word(row, "package"), word(row, "v"), word(row, "use"),
                                 word(row, "source"), is_true(row, "beside")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
+}
+
+void read_others(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "compat/rocm_driver/rows"))
+    known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
+  for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))
+    known.rocm_wheels.push_back({word(row, "rocm"), words(row, "gfx")});
   for (const json& row : at(document, "gpu_families/families/rows"))
     known.families.push_back({word(row, "begins"), word(row, "cc")});
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
@@ -154,6 +160,8 @@ Compatibility compatibility_from(std::string_view text) {
   Compatibility known;
   read_toolkits(document, known);
   read_torch(document, known);
+  read_frameworks(document, known);
+  read_packages(document, known);
   read_others(document, known);
   return known;
 }
