@@ -126,10 +126,27 @@ def doctor_rows(repeat):
         yield row("doctor FILE of 1000 lines above python's start", source["file"]["ms"] - source["start"]["ms"], "goal", 100.0)
 
 
+def queue_rows(jobs):
+    command = [BERTH, "sim", "--machine", "lab-4x3090", "--", sys.executable, ROOT / "benchmarks/queue_inside.py", BERTH, str(jobs)]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: benchmarks/queue_inside.py ended with {done.returncode}:\n{done.stderr}")
+    found = json.loads(done.stdout)
+    for key, name, p50, p99 in (("lease", "lease, 1000/s, 100 clients connected, seen from Python", 0.1, 1.0),
+                                ("start", "enqueue to process start, seen from Python", 3.0, 10.0),
+                                ("next", "freed device to next start", 3.0, 10.0)):
+        yield row(name + ", p50", found[key]["p50"], "goal", p50)
+        yield row(name + ", p99", found[key]["p99"], "goal", p99)
+    peer = "task-spooler" if found["tsp"] else "task-spooler (not installed)"
+    yield row(f"{jobs} jobs, each submitted by its own process", found["berth"], peer, found["tsp"])
+    yield row("idle broker, memory", found["idle_kib"] / 1024, "goal", 10.0, "MiB")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=100)
-    parser.add_argument("--only", default="", help="the part to measure: look, hung, start or doctor")
+    parser.add_argument("--only", default="", help="the part to measure: look, hung, start, doctor or queue")
+    parser.add_argument("--jobs", type=int, default=1000, help="how many jobs the queue gets")
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -139,9 +156,10 @@ def main() -> int:
     version = subprocess.run([BERTH, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     print(f"# {datetime.date.today()}, {version}, {measuring.machine()}\n# name, berth, anchor, ratio")
     rows = []
-    for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows), ("doctor", doctor_rows)):
+    for part, measure in (("start", start_rows), ("look", look_rows), ("hung", hung_rows), ("doctor", doctor_rows),
+                          ("queue", queue_rows)):
         if arguments.only in ("", part):
-            for entry in measure(arguments.repeat):
+            for entry in measure(arguments.jobs if part == "queue" else arguments.repeat):
                 rows.append(entry)
                 show(entry)
     if arguments.json:

@@ -11,7 +11,7 @@ packages_for() {
     torch) echo python3-torch ;;
     digits) echo python3-sklearn ;;
     package) echo dpkg-dev file git ;;
-    bench) echo python3-venv ;;
+    bench) echo python3-venv task-spooler ;;
     lint) echo clang-tidy-14 clang-format-14 shellcheck ;;
   esac
 }
@@ -23,7 +23,7 @@ why() {
     torch) echo "to train the demo's network: this Python has no PyTorch" ;;
     digits) echo "for the handwritten digits that the demo learns" ;;
     package) echo "to make the packages" ;;
-    bench) echo "to measure beside gpustat and nvitop, which get a Python environment of their own" ;;
+    bench) echo "to measure beside task-spooler, gpustat and nvitop (these get a Python environment of their own)" ;;
     lint) echo "to look for faults that compilers do not report" ;;
   esac
 }

@@ -191,11 +191,11 @@ class Queue(Caller):
         time.sleep(0.5)
         os.kill(self.broker(), signal.SIGKILL)
         self.assertEqual(waiting.wait(60), 5, waiting.stderr.read())
+        self.assertEqual(process.wait(20), 5)  # before that it would start a broker to tell its end
         os.kill(self.broker(), signal.SIGKILL)
         # Only a broker reads what one wrote down, so one is started to ask.
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
         self.assertEqual(self.berth("wait", "1").returncode, 5)
-        self.assertEqual(process.wait(20), 5)
 
     def broker(self):
         mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()

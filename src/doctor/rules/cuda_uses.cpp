@@ -49,7 +49,7 @@ bool is_for_computing(std::string_view wheel) {
 /// "12" of nvidia-cublas-cu12, and of nvidia-cublas 13.0.0.19 "13"; "" not told.
 std::string cuda_of_wheel(Examination& look, const std::string& wheel) {
   if (const std::size_t at = wheel.rfind("-cu"); at != std::string::npos)
-    if (const std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
+    if (std::string major = beginning(wheel.substr(at + 3), 1); !major.empty()) return major;
   // The runtime, cuBLAS and NVRTC count as CUDA does; the others have numbers of their own.
   if (wheel != "nvidia-cuda-runtime" && wheel != "nvidia-cublas" && wheel != "nvidia-cuda-nvrtc")
     return "";

@@ -116,6 +116,12 @@ Kernels conda_kernels(const Compatibility& known, const std::string& cuda,
   return Kernels::kUnknown;
 }
 
+/// PTX is compiled by the driver, which takes none that is newer than itself.
+bool ptx_is_too_new(Examination& look, const std::string& cuda) {
+  const SeenDriver driver = nvidia_driver(look);
+  return !driver.cuda.empty() && is_older(driver.cuda, beginning(cuda));
+}
+
 std::vector<Lacking> gpus_without_kernels(Examination& look) {
   std::vector<Lacking> lacking;
   const std::string cuda = torch_cuda(look);
@@ -135,12 +141,8 @@ std::vector<Lacking> gpus_without_kernels(Examination& look) {
         : is_own ? torch_kernels(known, look.facts.python.torch->version, cuda,
                                  is_aarch64(look.facts), gpu.capability)
                  : kernels_of({"", cuda, false, code->sass, code->ptx}, gpu.capability);
-    if (kernels == Kernels::kByPtx) {
-      // PTX is compiled by the driver, which takes none that is newer than itself.
-      const SeenDriver driver = nvidia_driver(look);
-      if (!driver.cuda.empty() && is_older(driver.cuda, beginning(cuda)))
-        lacking.push_back({gpu, true, true});
-    }
+    if (kernels == Kernels::kByPtx && ptx_is_too_new(look, cuda))
+      lacking.push_back({gpu, true, true});
     if (kernels == Kernels::kLacks)
       lacking.push_back({gpu,
                          is_own || by_conda

@@ -1,0 +1,136 @@
+"""The broker's part of ./dev bench, inside a simulated machine: prints one JSON document of milliseconds.
+
+usage: queue_inside.py BERTH JOBS
+"""
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BERTH, JOBS = sys.argv[1], int(sys.argv[2])
+SOCKET = os.environ["BERTH_RUNTIME_DIR"] + "/berth.sock"
+CLIENTS = 100
+
+
+def connection():
+    made = http.client.HTTPConnection("berth", timeout=120)
+    made.sock = socket.socket(socket.AF_UNIX)
+    made.sock.settimeout(120)
+    made.sock.connect(SOCKET)
+    return made
+
+
+def call(made, method, path, body=None):
+    made.request(method, path, None if body is None else json.dumps(body))
+    return json.loads(made.getresponse().read())
+
+
+def percentiles(times):
+    times = sorted(times)
+    return {"p50": statistics.median(times), "p99": times[min(len(times) - 1, len(times) * 99 // 100)]}
+
+
+def leases():
+    """A thousand leases a second while a hundred clients are connected; of each the time to the answer."""
+    idle = [connection() for _ in range(CLIENTS - 1)]
+    mine, times, start = connection(), [], time.perf_counter()
+    for number in range(2000):
+        time.sleep(max(0.0, start + number / 1000 - time.perf_counter()))
+        before = time.perf_counter()
+        job = call(mine, "POST", "/v1/jobs", {"request": {"gpus": 1}})["job"]
+        times.append((time.perf_counter() - before) * 1000)
+        call(mine, "POST", f"/v1/jobs/{job['id']}/end", {"outcome": {"class": 0, "exit_code": 0}})
+    for one in idle:
+        one.close()
+    return percentiles(times)
+
+
+def queued(made, command, folder, **wish):
+    spec = {"folder": str(folder), "umask": 18, "environment": [f"PATH={os.environ['PATH']}"]}
+    return call(made, "POST", "/v1/jobs", {"request": wish, "queued": True, "command": command, "spec": spec})["job"]["id"]
+
+
+def mark_time(path):
+    """A file's own time has the kernel's ticks of 4 ms; bash knows the microsecond."""
+    return ["bash", "-c", f"echo $EPOCHREALTIME > {path}"]
+
+
+def time_in(path):
+    return float(path.read_text().replace(",", ".")) * 1000
+
+
+def starts(folder):
+    """From the call to the first thing the job does."""
+    made, times = connection(), []
+    for number in range(100):
+        mark = folder / f"start-{number}"
+        before = time.time() * 1000
+        job = queued(made, mark_time(mark), folder, gpus=1)
+        call(made, "GET", f"/v1/jobs/{job}?wait=ended")
+        times.append(time_in(mark) - before)
+    return percentiles(times)
+
+
+def follow(folder):
+    """From the last thing a job does to the first of the next one, which waits for its device."""
+    made, marks = connection(), [folder / f"next-{number}" for number in range(60)]
+    jobs = [queued(made, mark_time(mark), folder, gpus=4) for mark in marks]
+    call(made, "GET", f"/v1/jobs/{jobs[-1]}?wait=ended")
+    at = [time_in(mark) for mark in marks]
+    return percentiles([after - before for before, after in zip(at, at[1:])])
+
+
+def many_with_berth():
+    """Each job by a process of its own, as people do it; until the last has ended."""
+    before = time.perf_counter()
+    for _ in range(JOBS):
+        subprocess.run([BERTH, "run", "--queue", "--cpus", "1", "--", "true"], stdout=subprocess.DEVNULL, check=True)
+    last = max(job["id"] for job in call(connection(), "GET", "/v1/jobs")["jobs"])
+    call(connection(), "GET", f"/v1/jobs/{last}?wait=ended")
+    return (time.perf_counter() - before) * 1000
+
+
+def many_with_task_spooler(folder):
+    spooler = shutil.which("tsp") or shutil.which("ts")
+    if spooler is None:
+        return None
+    environment = {**os.environ, "TS_SOCKET": str(folder / "ts"), "TS_MAXFINISHED": str(JOBS + 10), "TMPDIR": str(folder)}
+    subprocess.run([spooler, "-S", str(len(os.sched_getaffinity(0)))], env=environment, check=True, stdout=subprocess.DEVNULL)
+    before = time.perf_counter()
+    for _ in range(JOBS):
+        subprocess.run([spooler, "true"], env=environment, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([spooler, "-w"], env=environment, stdout=subprocess.DEVNULL)
+    taken = (time.perf_counter() - before) * 1000
+    subprocess.run([spooler, "-K"], env=environment)
+    return taken
+
+
+def memory_of_broker():
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            mine = os.environ["BERTH_SIM_DIR"].encode() in (entry / "environ").read_bytes()
+            if entry.name.isdigit() and mine and b"\0serve\0" in (entry / "cmdline").read_bytes():
+                return next(int(line.split()[1]) for line in (entry / "status").read_text().splitlines() if line.startswith("VmRSS"))
+        except (OSError, StopIteration):
+            pass
+    return None
+
+
+def main():
+    subprocess.run([BERTH, "run", "--gpus", "1", "--", "true"], check=True)  # starts the broker
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        found = {"idle_kib": memory_of_broker(), "lease": leases(), "start": starts(folder), "next": follow(folder),
+                 "berth": many_with_berth(), "tsp": many_with_task_spooler(folder)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
