@@ -127,17 +127,15 @@ class Keeper {
 
   /// Silence and the end of the pipe mean that the command runs.
   void hear_of_the_start() {
-    StartTrouble trouble;
-    const ssize_t n = ::read(trouble_.get(), &trouble, sizeof trouble);
-    if (n < 0 && errno == EINTR) return;
-    if (n != static_cast<ssize_t>(sizeof trouble)) {
+    const auto trouble = next_trouble(trouble_);
+    if (!trouble) {
       trouble_.reset();
       if (!not_started_) send(channel_.get(), Event{Event::Kind::kStarted, workload_, 0});
       return;
     }
-    not_started_ = trouble.step == StartTrouble::Step::kExec;
+    not_started_ = trouble->step == StartTrouble::Step::kExec;
     send(channel_.get(), Event{not_started_ ? Event::Kind::kNotStarted : Event::Kind::kUnpinned,
-                               workload_, trouble.error});
+                               workload_, trouble->error});
   }
 
   void obey() {

@@ -140,15 +140,13 @@ class LoneKeeper {
   }
 
   void hear_of_the_start() {
-    StartTrouble trouble;
-    const ssize_t n = ::read(trouble_.get(), &trouble, sizeof trouble);
-    if (n < 0 && errno == EINTR) return;
-    if (n != static_cast<ssize_t>(sizeof trouble)) {
+    const auto trouble = next_trouble(trouble_);
+    if (!trouble) {
       trouble_.reset();
       return;
     }
-    const std::string why = ::strerrordesc_np(trouble.error);
-    switch (trouble.step) {
+    const std::string why = ::strerrordesc_np(trouble->error);
+    switch (trouble->step) {
       case StartTrouble::Step::kPinning:
         return say(
             text("the processors could not be set ({}); the job ran on all it may use", why));

@@ -61,6 +61,15 @@ bool become(const Credentials& user) {
 
 }  // namespace
 
+std::optional<StartTrouble> next_trouble(const Descriptor& from) {
+  StartTrouble trouble;
+  ssize_t n = -1;
+  while ((n = ::read(from.get(), &trouble, sizeof trouble)) < 0 && errno == EINTR) {
+  }
+  if (n != static_cast<ssize_t>(sizeof trouble)) return std::nullopt;
+  return trouble;
+}
+
 void become_workload(const Launch& launch, const Inherited& inherited, pid_t keeper, int go,
                      int trouble) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

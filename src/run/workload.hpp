@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include <optional>
+
+#include "base/descriptor.hpp"
 #include "run/launch.hpp"
 
 namespace berth::run {
@@ -17,6 +20,9 @@ struct StartTrouble {
   enum class Step : std::int32_t { kPinning, kUser, kFolder, kExec } step = Step::kExec;
   std::int32_t error = 0;  // errno
 };
+
+/// What the child says next; nullopt: the pipe is closed, it says nothing more.
+[[nodiscard]] std::optional<StartTrouble> next_trouble(const Descriptor& from);
 
 /// To be called in a fresh child of `keeper`. Waits for the word from `go`: it must not run before
 /// the keeper has left its group, whose signals would hit the keeper as well. Reports to `trouble`

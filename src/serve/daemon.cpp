@@ -291,6 +291,7 @@ class Daemon {
     const bool is_good = asked->outcome && asked->outcome->kind == model::OutcomeClass::kOk;
     broker_.end(id, is_good ? JobState::kDone : JobState::kFailed, asked->outcome, "", now());
     watches_.forget(id);
+    stopped_.erase(id);
     return Done{};
   }
 
@@ -354,6 +355,7 @@ class Daemon {
   }
 
   void end_lost(JobId id) {
+    stopped_.erase(id);
     broker_.end(id, JobState::kLost, {},
                 std::string(tr("its processes are gone, and nobody said how they ended")), now());
   }

@@ -20,6 +20,8 @@ import threading
 import time
 import unittest
 
+from machine import switch_off, switch_on
+
 BERTH, PROBE = sys.argv[1:3]
 SOAK = "BERTH_SOAK" in os.environ
 GIB = 1 << 30
@@ -67,14 +69,7 @@ class Daemon(unittest.TestCase):
         self.folder.chmod(0o755)
         self.sleepers = []
         # The probe is started anew under the same simulated machine: a shell that waits is that machine.
-        self.machine_of = subprocess.Popen([BERTH, "sim", "--machine", self.machine, "--", "sh", "-c", "env -0; cat"],
-                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        said = b""
-        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
-            more = os.read(self.machine_of.stdout.fileno(), 65536)
-            self.assertTrue(more, "the simulation ended")
-            said += more
-        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+        self.machine_of, self.variables = switch_on(BERTH, self.machine)
         self.start()
 
     def tearDown(self):
@@ -83,9 +78,7 @@ class Daemon(unittest.TestCase):
         for one in self.sleepers:
             one.kill()
             one.wait()
-        self.machine_of.stdin.close()
-        self.machine_of.wait()
-        self.machine_of.stdout.close()
+        switch_off(self.machine_of)
         shutil.rmtree(self.folder)
 
     def start(self):

@@ -17,18 +17,9 @@ import threading
 import time
 import unittest
 
+from machine import switch_off, switch_on, wait_until
+
 BERTH = os.path.abspath(sys.argv.pop(1))
-MACHINE = ["sim", "--machine", "lab-4x3090", "--", "sh", "-c", "env -0; cat"]
-
-
-def wait_until(condition, seconds=20.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
-
 
 class Caller(unittest.TestCase):
     variables = dict(os.environ)
@@ -53,20 +44,12 @@ class Caller(unittest.TestCase):
 
 
 class Queue(Caller):
-    """A shell that waits is the simulated machine: what is started with its variables is on it."""
-
     def setUp(self):
-        self.machine = subprocess.Popen([BERTH, *MACHINE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        said = b""
-        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
-            said += os.read(self.machine.stdout.fileno(), 65536)
-        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+        self.machine, self.variables = switch_on(BERTH, "lab-4x3090")
         self.variables["LC_ALL"] = "C.UTF-8"
 
     def tearDown(self):
-        self.machine.stdin.close()
-        self.machine.wait(60)
-        self.machine.stdout.close()
+        switch_off(self.machine)
 
     def states(self):
         return {one["id"]: one["state"] for one in self.document("jobs")["jobs"]}

@@ -21,28 +21,37 @@ def wait_until(condition, seconds=20.0):
     return condition()
 
 
+def switch_on(berth, machine):
+    """A shell that waits is the simulated machine: its process, and the variables that put others on it."""
+    shell = subprocess.Popen([berth, "sim", "--machine", machine, "--", "sh", "-c", "env -0; cat"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    said = b""
+    while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
+        more = os.read(shell.stdout.fileno(), 65536)
+        if not more:
+            raise AssertionError("the simulation ended")
+        said += more
+    return shell, dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+
+
+def switch_off(shell):
+    shell.stdin.close()
+    shell.wait(60)
+    shell.stdout.close()
+
+
 class Machine(unittest.TestCase):
     berth = ""
     machine = "lab-4x3090"
 
     def setUp(self):
-        """A shell that waits is the machine."""
-        self.shell = subprocess.Popen([self.berth, "sim", "--machine", self.machine, "--", "sh", "-c", "env -0; cat"],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        said = b""
-        while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
-            more = os.read(self.shell.stdout.fileno(), 65536)
-            self.assertTrue(more, "the simulation ended")
-            said += more
-        self.variables = dict(one.decode().split("=", 1) for one in said.split(b"\0") if one)
+        self.shell, self.variables = switch_on(self.berth, self.machine)
         holder = tempfile.TemporaryDirectory(prefix="berth-test-")
         self.addCleanup(holder.cleanup)
         self.folder = pathlib.Path(holder.name)
 
     def tearDown(self):
-        self.shell.stdin.close()
-        self.shell.wait(60)
-        self.shell.stdout.close()
+        switch_off(self.shell)
         self.assertTrue(wait_until(lambda: not self.brokers()), "the broker ends with its machine")
 
     def brokers(self):
