@@ -1,0 +1,39 @@
+// Api: what docs/api.md promises: calls in, answers out, some of them when their time has come.
+#pragma once
+
+#include <list>
+#include <set>
+
+#include "serve/execution.hpp"
+#include "serve/server.hpp"
+#include "system/process.hpp"
+
+namespace berth::serve {
+
+class Api {
+ public:
+  explicit Api(Execution& execution) : execution_(execution) {}
+
+  void act(const Call& call, const Answer& answer);
+  /// Answers who waits for one of these.
+  void tell(const std::set<model::JobId>& changed);
+
+ private:
+  void submit(const Call& call, const Answer& answer);
+  void list(const Call& call, const Answer& answer);
+  void show(model::JobId id, const Call& call, const Answer& answer);
+  void outlook(model::JobId id, const Answer& answer);
+  void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
+  [[nodiscard]] Status change_running(model::JobId id, std::string_view what, const Call& call);
+
+  struct Waiting {
+    model::JobId job = 0;
+    Call call;
+    Answer answer;
+  };
+  Execution& execution_;
+  system::UserNames users_{"/etc"};
+  std::list<Waiting> waiting_;
+};
+
+}  // namespace berth::serve
