@@ -22,6 +22,7 @@ class Api {
   void submit(const Call& call, const Answer& answer);
   void list(const Call& call, const Answer& answer);
   void show(model::JobId id, const Call& call, const Answer& answer);
+  void keep_waiting(model::JobId id, const Call& call, const Answer& answer);
   void outlook(model::JobId id, const Answer& answer);
   void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
   [[nodiscard]] Status change_running(model::JobId id, std::string_view what, const Call& call);
@@ -34,6 +35,7 @@ class Api {
   Execution& execution_;
   system::UserNames users_{"/etc"};
   std::list<Waiting> waiting_;
+  std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
 };
 
 }  // namespace berth::serve

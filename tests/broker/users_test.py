@@ -197,4 +197,4 @@ class Users(MachineOfAll):
 if __name__ == "__main__":
     Users.berth = os.path.abspath(sys.argv[1])
     machine_of_all.enter()
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
