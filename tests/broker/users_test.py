@@ -7,6 +7,7 @@ usage: users_test.py BERTH
 import json
 import os
 import pathlib
+import shutil
 import socket
 import sys
 import unittest
@@ -191,6 +192,31 @@ class Users(MachineOfAll):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no lease: the broker at", done.stderr)
         self.assertEqual(json.loads(bob("jobs", "--all", "--json", BERTH_RUNTIME_DIR=str(place)).stdout)["jobs"], [])
+        self.serve()
+
+    def test_a_folder_that_somebody_else_made_first_is_not_used(self):
+        self.stop()
+        alice, bob = self.person("alice"), self.person("bob")
+        shared = pathlib.Path("/run/shared")
+        shared.mkdir()
+        shared.chmod(0o1777)
+        trap, hers = bob.home / "trap", alice.home / "hers"
+        bob.command("mkdir", "-m", "777", trap)
+        bob.command("chmod", "755", bob.home)
+        alice.command("mkdir", hers)
+        plants = (["mkdir", "-m", "777"], ["ln", "-s", trap], ["ln", "-s", hers])
+        for place, identifier, env in ((shared / f"berth-{alice.uid}", "E0514", {"TMPDIR": str(shared)}),
+                                       (shared / "state", "E0907", {"BERTH_STATE_DIR": str(shared / "state")})):
+            for plant in plants:
+                self.assertEqual(bob.command(*plant, place).returncode, 0)
+                done = alice("serve", "--idle", "1s", **env)
+                self.assertNotEqual(done.returncode, 0, (place, plant))
+                self.assertIn(f"({identifier})", done.stderr)
+                self.assertIn("\nhint: ls -ld ", done.stderr)
+                queued = alice("run", "--queue", "--gpus", "1", "--", "true", **env)
+                self.assertEqual(queued.returncode, 125)
+                self.assertEqual((list(trap.iterdir()), list(hers.iterdir())), ([], []))
+                shutil.rmtree(place) if not place.is_symlink() else place.unlink()
         self.serve()
 
 
