@@ -22,6 +22,7 @@ using boost::system::error_code;
 /// A look at the machine serves that long: longer, and somebody may have come meanwhile.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::milliseconds kLastWords(200);
+constexpr std::uint64_t kBeat = 15;  // ticks
 
 class Daemon {
  public:
@@ -101,6 +102,7 @@ class Daemon {
         execution_.tidy();
       }
       execution_.mind_time();
+      if (++ticks_ % kBeat == 0) api_.beat();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
@@ -137,6 +139,7 @@ class Daemon {
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
   std::size_t look_through_at_ = 64;           // so many, for clients that have gone
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
+  std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false, leaving_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };

@@ -149,24 +149,22 @@ std::vector<std::string> Execution::leased_units() const {
 
 // What callers may ask for.
 
-Result<JobId> Execution::submit(Job job, const Call& call) {
-  know_user(job);
-  if (job.queued)
-    if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& peer) {
+  know_user(asked.job);
+  if (asked.job.queued)
+    if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
       return std::move(ready).error();
-  const bool is_lease = !job.queued;
-  const auto owners = job.owners;
-  const auto id = broker_.submit(std::move(job), now());
-  if (id && is_lease) watches_.watch(*id, owners);
+  const auto id = broker_.submit(asked.job, now());
+  if (id && !asked.job.queued) watches_.watch(*id, asked.job.owners);
   return id;
 }
 
-Result<JobId> Execution::submit_array(const Job& job, const model::ArrayRange& range,
-                                      const Call& call) {
-  know_user(job);
-  if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+Result<JobId> Execution::submit_array(const broker::Submission& asked,
+                                      const model::ArrayRange& range, const Peer& peer) {
+  know_user(asked.job);
+  if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
     return std::move(ready).error();
-  return broker_.submit_array(job, range, now());
+  return broker_.submit_array(asked.job, range, now());
 }
 
 Status Execution::cancel(JobId id, Caller caller) {

@@ -50,11 +50,11 @@ class Execution {
 
   // What callers may ask for; each needs a settle() after it. Who they are the kernel has said.
 
-  /// `call`: of a job that is queued, with its "spec". Fails as Broker::submit, Launcher::prepare.
-  [[nodiscard]] Result<model::JobId> submit(model::Job job, const Call& call);
+  /// Its job's user and owners are set already. Fails as Broker::submit, Launcher::prepare.
+  [[nodiscard]] Result<model::JobId> submit(const broker::Submission& asked, const Peer& peer);
   /// Returns the array's id. Fails as submit().
-  [[nodiscard]] Result<model::JobId> submit_array(const model::Job& job,
-                                                  const model::ArrayRange& range, const Call& call);
+  [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
+                                                  const model::ArrayRange& range, const Peer& peer);
   /// Fails as Broker::cancel. One that runs is told to end.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
   /// Fails as Broker::hold.

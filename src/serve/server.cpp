@@ -144,8 +144,27 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     write(std::move(reply));
   }
 
+  void stream(std::string_view bytes) {
+    if (state_ == State::kAnswering) {
+      error_code ignored;
+      socket_.cancel(ignored);
+      state_ = State::kStreaming;
+      to_send_ =
+          "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+          "Connection: close\r\n\r\n";
+      watch_for_the_end();
+    }
+    if (state_ != State::kStreaming) return;
+    // The first of it may be long: all that is there.
+    if (to_send_.size() > server_->limits.stream_bytes) return close();
+    to_send_ += bytes;
+    if (in_sending_.empty()) send_more();
+  }
+
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle; }
-  [[nodiscard]] bool is_waited_for() const { return state_ == State::kAnswering; }
+  [[nodiscard]] bool is_waited_for() const {
+    return state_ == State::kAnswering || state_ == State::kStreaming;
+  }
   [[nodiscard]] const Peer& peer() const { return peer_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
 
@@ -158,7 +177,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  enum class State : unsigned char { kIdle, kReading, kAnswering, kWriting, kClosed };
+  enum class State : unsigned char { kIdle, kReading, kAnswering, kStreaming, kWriting, kClosed };
 
   void expire_after(int seconds) {
     deadline_.expires_after(std::chrono::seconds(seconds));
@@ -207,7 +226,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   /// it has sent already stays where it is.
   void watch_for_the_end() {
     socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code problem) {
-      if (problem || self->state_ != State::kAnswering) return;
+      if (problem || !self->is_waited_for()) return;
       self->close();
     });
   }
@@ -227,6 +246,19 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     const auto mine = server_->bytes.find(peer_.uid);
     mine->second -= std::exchange(bytes_, 0);
     if (mine->second == 0) server_->bytes.erase(mine);
+  }
+
+  void send_more() {
+    in_sending_ = std::exchange(to_send_, {});
+    expire_after(server_->limits.slow_seconds);
+    asio::async_write(socket_, asio::buffer(in_sending_),
+                      [self = shared_from_this()](error_code problem, std::size_t) {
+                        if (self->state_ != State::kStreaming) return;
+                        if (problem) return self->close();
+                        self->deadline_.cancel();
+                        self->in_sending_.clear();
+                        if (!self->to_send_.empty()) self->send_more();
+                      });
   }
 
   void refuse(int status) {
@@ -269,6 +301,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_{64 << 10};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
+  std::string in_sending_, to_send_;  // of a stream
   State state_ = State::kIdle;
   bool keep_alive_ = true;
   std::size_t bytes_ = 0;  // taken
@@ -276,6 +309,10 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
 
 void Answer::send(Reply reply) const {
   if (const auto connection = connection_.lock()) connection->send(std::move(reply));
+}
+
+void Answer::stream(std::string_view bytes) const {
+  if (const auto connection = connection_.lock()) connection->stream(bytes);
 }
 
 bool Answer::is_wanted() const {
