@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
@@ -94,7 +95,7 @@ bool decode(std::string_view text, std::string& into) {
   return true;
 }
 
-struct Server::Parts {
+struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   Parts(asio::io_context& on, Handle to, Limits within)
       : loop(on), handle(std::move(to)), limits(within), acceptor(on), again(on) {}
 
@@ -108,6 +109,30 @@ struct Server::Parts {
   std::set<Answer::Connection*> open;
   std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
   std::uint64_t accepted = 0;
+  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // that came, by user
+  uid_t last_served = 0;
+
+  /// Users take turns: who asks a thousand times lets nobody else wait for a thousand answers.
+  void take(Call call, Answer answer) {
+    const bool is_first = calls.empty();
+    calls[call.peer.uid].emplace_back(std::move(call), std::move(answer));
+    if (is_first) serve_next();
+  }
+  void serve_next() {
+    asio::post(loop, [weak = weak_from_this()] {
+      if (const auto here = weak.lock()) here->serve_one();
+    });
+  }
+  void serve_one() {
+    auto turn = calls.upper_bound(last_served);
+    if (turn == calls.end()) turn = calls.begin();
+    last_served = turn->first;
+    auto [call, answer] = std::move(turn->second.front());
+    turn->second.pop_front();
+    if (turn->second.empty()) calls.erase(turn);
+    if (!calls.empty()) serve_next();
+    if (answer.is_wanted()) handle(std::move(call), answer);
+  }
 };
 
 class Answer::Connection : public std::enable_shared_from_this<Connection> {
@@ -219,7 +244,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     state_ = State::kAnswering;
     deadline_.cancel();
     watch_for_the_end();
-    server_->handle(std::move(call), Answer(weak_from_this()));
+    server_->take(std::move(call), Answer(weak_from_this()));
   }
 
   /// While an answer is awaited nothing is read, so only this tells that the client has gone. What
