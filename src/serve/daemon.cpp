@@ -51,6 +51,7 @@ class Daemon {
     tick();
     loop_.run();
     syncing_.join();
+    execution_.keep_shares();
     execution_.sync();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
@@ -99,10 +100,11 @@ class Daemon {
         asio::post(syncing_, [this] { execution_.sync(); });
         execution_.tidy();
       }
-      execution_.stop_what_is_over_its_limit();
+      execution_.mind_time();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
+        execution_.keep_shares();
       }
       const policy::Queue& queue = execution_.broker().queue();
       if (queue.waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
@@ -126,7 +128,7 @@ class Daemon {
   const DaemonOptions& options_;
   asio::io_context loop_{1};
   Execution execution_;
-  Api api_{execution_};
+  Api api_{execution_, options_.admin_gids};
   std::unique_ptr<Server> server_;
   asio::signal_set signals_;
   asio::steady_timer tick_;

@@ -90,8 +90,9 @@ class Users(MachineOfAll):
             done = bob(verb, str(job))
             self.assertEqual((done.returncode, "E0902" in done.stderr), (5, True), (verb, done.stderr))
         keeper, *processes = self.processes_of(running)
-        for pid in (keeper, *processes):
-            self.assertIn("ermitted", bob.command("kill", "-9", pid).stderr)
+        self.assertIn("ermitted", bob.command("kill", "-9", keeper).stderr)
+        for pid in processes:  # of which some live for a moment only
+            self.assertRegex(bob.command("kill", "-9", pid).stderr, "ermitted|No such process")
         # Theirs cannot follow it, nor stand in its place, nor live in its lease.
         self.assertIn("E0901", bob("run", "--queue", "--after", str(running), "--", "true").stderr)
         self.assertEqual(bob("run", "--gpus", "4", "--no-wait", "--", "true", BERTH_JOB=str(running)).returncode, 6)
