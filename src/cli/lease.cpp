@@ -175,12 +175,13 @@ Result<client::Response> Lease::call(std::string_view method, const std::string&
       Error{ErrorCode::kUnavailable, "E0922", text("the broker does not answer"), ""};
   for (int tries = 0; tries < 2 && !answer; ++tries) {
     if (!client_) {
-      auto again = broker_here(client::IfNone::kStart);
+      auto again = client::reach_again(socket_);
       if (!again) return std::move(again).error();
       client_ = *std::move(again);
     }
     answer = client_->call(method, path, body, at_most);
     if (answer) return answer;
+    socket_ = client_->socket();
     client_.reset();
     // Our own patience was over, not the broker.
     if (at_most == kAtOnce) return answer;

@@ -54,6 +54,7 @@ class Lease {
                                               std::chrono::milliseconds at_most = {});
 
   std::optional<client::Client> client_;
+  std::string socket_;  // where it was, when there is none
   model::Job job_;
   bool waited_ = false, ours_ = true;
 };
