@@ -10,8 +10,10 @@
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
 #include "model/cpu_list.hpp"
+#include "policy/candidates.hpp"
 #include "policy/demand.hpp"
 #include "policy/placement.hpp"
+#include "serve/observer.hpp"
 
 namespace berth::cli {
 namespace {
@@ -31,6 +33,14 @@ bool is_another_machine() {
 
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
+}
+
+/// The device, or the partition that is meant, is this job's.
+bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
+           const model::Device& device, const std::string& partition) {
+  const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
+  return std::any_of(holdings.begin(), holdings.end(),
+                     [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
 }  // namespace
@@ -65,6 +75,30 @@ model::Ledger ledger_now() {
   if (!answer) return {};
   const auto jobs = client::jobs_in(*answer);
   return jobs ? ledger_of(*jobs, client::closed_in(*answer)) : model::Ledger();
+}
+
+void add_leases(model::Snapshot& snapshot) {
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return;
+  const auto answer = client->call("GET", "/v1/jobs", {}, kAtOnce);
+  if (!answer) return;
+  const auto jobs = client::jobs_in(*answer);
+  if (!jobs) return;
+  snapshot.leases = ledger_of(*jobs, client::closed_in(*answer)).holdings;
+  std::vector<serve::JobRoot> roots;
+  for (const Job& job : *jobs)
+    for (const model::ProcessId& owner : job.owners) roots.push_back({job.id, owner.pid});
+  const auto known = serve::processes_of(snapshot, roots, "/proc");
+  for (model::DeviceProcess& process : snapshot.processes) {
+    const auto of_job = std::find_if(known.begin(), known.end(), [&](const model::JobProcess& one) {
+      return one.pid == process.pid;
+    });
+    if (of_job == known.end()) continue;
+    for (const model::Device& device : snapshot.devices)
+      if (device.index == process.device &&
+          holds(*snapshot.leases, of_job->job, device, process.partition_uuid))
+        process.job = of_job->job;
+  }
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,

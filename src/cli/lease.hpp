@@ -64,6 +64,9 @@ class Lease {
 /// What running jobs have, and what no job can have.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
                                       const client::Closed& closed);
+/// What is leased, and which processes belong to the jobs that have it; nothing where no broker
+/// runs.
+void add_leases(model::Snapshot& snapshot);
 /// That of the broker there is; an empty one where there is none.
 [[nodiscard]] model::Ledger ledger_now();
 

@@ -63,6 +63,10 @@ void fields(JsonWriter& json, const ShownJob& shown) {
     grant.memory_bytes == 0 ? json.value(nullptr) : json.value(grant.memory_bytes);
   });
   json.text_field("cpus", job.affinity);
+  json.key("pids");
+  json.open('[');
+  for (const model::ProcessId& one : job.owners) json.value(one.pid);
+  json.close(']');
   outcome_field(json, job.outcome);
   if (!shown.whole) return;
   json.text_field("name", job.name);
