@@ -155,6 +155,7 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
   }
   // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
+  launch.enclosed = plan.lease && plan.lease->is_enclosed();
   for (const auto& [name, value] : variables)
     launch.environment.push_back(fmt::format("{}={}", name, value));
   if (!plan.environment.cpus.empty())
@@ -230,6 +231,22 @@ void add_ending(model::Report& report, const run::Ending& ending) {
              ::strerrordesc_np(ending.pin_error)));
 }
 
+/// Whether the kernel kept it from other devices, and whether it had to.
+void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
+                std::uint64_t refusals) {
+  if (plan.lease) report.access = plan.lease->access();
+  if (trouble)
+    report.notes.push_back(text("the job was kept from other devices by variables only: {} ({})",
+                                trouble->message, trouble->id));
+  if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
+    return;
+  report.gpu_use = model::GpuUse::kDeniedByKernel;
+  report.gpu_use_method = text_n("the kernel refused it a GPU's device node once",
+                                 "the kernel refused it a GPU's device node {} times",
+                                 static_cast<long long>(refusals), refusals);
+  report.suggestions.clear();
+}
+
 /// Forms a report anew in the language of its reader.
 using Form = std::function<model::Report()>;
 
@@ -289,10 +306,19 @@ class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Watcher& watcher, std::optional<Lease>& lease)
       : watcher_(watcher), lease_(lease) {}
+  void born(pid_t keeper) override {
+    const auto entered = lease_->enter(keeper);
+    if (entered)
+      shared_ = true;
+    else
+      trouble_ = entered.error();
+  }
   void started(pid_t keeper, pid_t workload) override {
     watcher_.started(keeper, workload);
-    if (lease_) lease_->share_with(keeper);
+    if (lease_ && !shared_) lease_->share_with(keeper);
   }
+  /// Why the job could not be brought into its group.
+  [[nodiscard]] const std::optional<Error>& trouble() const { return trouble_; }
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
     return watcher_.due();
   }
@@ -302,6 +328,8 @@ class LeasedJob : public run::Watcher {
  private:
   run::Watcher& watcher_;
   std::optional<Lease>& lease_;
+  std::optional<Error> trouble_;
+  bool shared_ = false;
 };
 
 Result<int> run_plan(const Context& context, const model::Request& request, Plan& plan,
@@ -326,7 +354,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
   LeasedJob watcher(sampler, plan.lease);
   const auto ending = run::run_job(launch, inherited, watcher);
   run::remove_job_folder(launch.job_folder);
-  if (plan.lease) plan.lease->end(ending ? ending->outcome : outcome_of(ending.error()));
+  const std::uint64_t refusals =
+      plan.lease ? plan.lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
   if (!ending) {
     report_no_start(context, *file, begun, ending.error());
     return ending.error();
@@ -335,6 +364,7 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     model::Report whole = begun();
     add_ending(whole, *ending);
     sampler.fill(whole, plan.snapshot);
+    add_access(whole, plan, watcher.trouble(), refusals);
     return whole;
   });
   if (ending->interrupted) run::die_of_interrupt();

@@ -2,6 +2,7 @@
 // to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/verbs.hpp"
@@ -37,6 +38,26 @@ Result<serve::DaemonOptions> for_all_users() {
   return options;
 }
 
+/// What only the broker of all users can do.
+Status take_mode(const Context& context, serve::DaemonOptions& options) {
+  const auto mode = context.arguments.value("--mode");
+  const auto group = context.arguments.value("--enforce-on");
+  if ((mode || group) && !options.for_all)
+    return Error{ErrorCode::kInvalidArgument, "E0010",
+                 text("{} is for the broker of all users", mode ? "--mode" : "--enforce-on"),
+                 "sudo berth serve --system --mode warn"};
+  const auto known = serve::mode_named(mode.value_or("observe"));
+  if (!known)
+    return Error{ErrorCode::kInvalidArgument, "E0003",
+                 text("--mode is observe, warn or enforce, not '{}'", printable(*mode)), ""};
+  options.mode = *known;
+  options.enforce_on = group.value_or("");
+  if (group && options.mode != serve::Mode::kEnforce)
+    return Error{ErrorCode::kInvalidArgument, "E0010", text("--enforce-on is for --mode enforce"),
+                 ""};
+  return Done{};
+}
+
 }  // namespace
 
 Result<int> run_serve(const Context& context) {
@@ -44,6 +65,10 @@ Result<int> run_serve(const Context& context) {
     return std::move(checked).error();
   auto options = context.arguments.has("--system") ? for_all_users() : for_this_user();
   if (!options) return options.error();
+  if (auto taken = take_mode(context, *options); !taken) return std::move(taken).error();
+  options->note = [&](const std::string& sentence) {
+    context.err(text("note: {}", sentence) + "\n");
+  };
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");

@@ -150,7 +150,7 @@ void Api::change(JobId id, std::string_view what, const Call& call, const Answer
     done = execution_.cancel(id, caller);
   else if (what == "hold" || what == "release")
     done = execution_.hold(id, what == "hold", caller);
-  else if (what == "owners" || what == "end")
+  else if (what == "owners" || what == "enter" || what == "end")
     done = change_running(id, what, call);
   else
     done = no_such_place(call);
@@ -166,13 +166,14 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0)) return no_such_job(id);
   const auto asked = broker::job_of(call.body);
   if (!asked) return asked.error();
-  if (what == "owners") {
-    const auto owners = owners_of(*asked, call);
-    if (!owners) return owners.error();
-    execution_.set_owners(id, *owners);
-  } else {
+  if (what == "end") {
     execution_.give_back(id, asked->outcome);
+    return Done{};
   }
+  const auto owners = owners_of(*asked, call);
+  if (!owners) return owners.error();
+  if (what == "enter") return execution_.enter(id, *owners, call.peer.uid);
+  execution_.set_owners(id, *owners);
   return Done{};
 }
 

@@ -3,11 +3,14 @@
 #include <boost/asio.hpp>
 #include <chrono>
 
+#include "base/text.hpp"
 #include "broker/journal.hpp"
 #include "serve/api.hpp"
 #include "serve/execution.hpp"
+#include "serve/fence.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
+#include "serve/outsiders.hpp"
 #include "serve/server.hpp"
 
 namespace berth::serve {
@@ -22,9 +25,11 @@ constexpr std::chrono::milliseconds kLastWords(200);
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher)
+  Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher,
+         std::optional<Fence> fence, std::optional<Outsiders> outsiders)
       : options_(options),
-        execution_(loop_, options, std::move(journal), std::move(launcher),
+        outsiders_(std::move(outsiders)),
+        execution_(loop_, options, std::move(journal), std::move(launcher), std::move(fence),
                    [this](const std::set<model::JobId>& changed) { api_.tell(changed); }),
         signals_(loop_, SIGTERM, SIGINT),
         tick_(loop_),
@@ -49,6 +54,8 @@ class Daemon {
     loop_.run();
     syncing_.join();
     execution_.sync();
+    execution_.leave();
+    if (outsiders_) outsiders_->take_back();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
 
@@ -62,7 +69,10 @@ class Daemon {
   void seen(Look look) {
     looking_ = false;
     seen_at_ = now().steady;
+    const auto with_lease = look.processes;
     execution_.see(std::move(look));
+    if (outsiders_)
+      note(outsiders_->see(execution_.broker().snapshot(), with_lease, execution_.nodes()));
     if (!is_restored_) {
       is_restored_ = true;
       execution_.restore();
@@ -93,6 +103,8 @@ class Daemon {
         execution_.tidy();
       }
       execution_.stop_what_is_over_its_limit();
+      note(execution_.keep_fences());
+      if (outsiders_) watch_outsiders();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
@@ -108,6 +120,17 @@ class Daemon {
     });
   }
 
+  void watch_outsiders() {
+    note(outsiders_->keep());
+    const auto often = outsiders_->wants_look();
+    if (often.count() > 0 && now().steady - seen_at_ > often) look();
+  }
+
+  void note(const std::vector<std::string>& sentences) const {
+    for (const std::string& sentence : sentences)
+      if (options_.note) options_.note(sentence);
+  }
+
   /// The answers that say what happened still go out.
   void leave_at_a_fault() {
     if (!execution_.fault() || leaving_) return;
@@ -117,6 +140,7 @@ class Daemon {
   }
 
   const DaemonOptions& options_;
+  std::optional<Outsiders> outsiders_;
   asio::io_context loop_{1};
   Execution execution_;
   Api api_{execution_};
@@ -133,12 +157,45 @@ class Daemon {
 
 }  // namespace
 
+std::string_view name(Mode mode) {
+  switch (mode) {
+    case Mode::kObserve:
+      return "observe";
+    case Mode::kWarn:
+      return "warn";
+    case Mode::kEnforce:
+      return "enforce";
+  }
+  return "";
+}
+
+std::optional<Mode> mode_named(std::string_view word) {
+  for (const Mode mode : {Mode::kObserve, Mode::kWarn, Mode::kEnforce})
+    if (name(mode) == word) return mode;
+  return std::nullopt;
+}
+
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
-  auto launcher = Launcher::start(options.state_folder, options.for_all);
-  if (!launcher) return std::move(launcher).error();
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
-  Daemon daemon(options, *std::move(journal), *std::move(launcher));
+  // Before the nursery is forked, which shall be where we are.
+  std::optional<Fence> fence;
+  std::optional<Outsiders> outsiders;
+  if (options.for_all && !options.groups.empty()) {
+    auto opened = Fence::open(options.sources.roots, options.groups, options.state_folder);
+    if (!opened && options.mode == Mode::kEnforce) return std::move(opened).error();
+    if (opened)
+      fence = *std::move(opened);
+    else if (options.note)
+      options.note(text("access is by variables only: {}", opened.error().message));
+    auto begun = Outsiders::begin(options);
+    if (!begun) return std::move(begun).error();
+    outsiders = *std::move(begun);
+  }
+  auto launcher = Launcher::start(options.state_folder, options.for_all);
+  if (!launcher) return std::move(launcher).error();
+  Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
+                std::move(outsiders));
   return daemon.run(ready);
 }
 

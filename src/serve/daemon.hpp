@@ -5,13 +5,21 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "inventory/observe.hpp"
 #include "policy/queue.hpp"
 
 namespace berth::serve {
+
+/// What the broker of all users does about processes without a lease.
+enum class Mode : unsigned char { kObserve, kWarn, kEnforce };
+[[nodiscard]] std::string_view name(Mode mode);  // "observe", "warn", "enforce"
+[[nodiscard]] std::optional<Mode> mode_named(std::string_view name);
 
 struct DaemonOptions {
   std::string socket;        // its path
@@ -21,11 +29,17 @@ struct DaemonOptions {
   int idle_seconds = 0;     // leaves when it had nothing to do for so long; 0: never
   std::string lock_folder;  // where brokers of this machine meet; "": there is no other
   policy::QueueRules rules;
+  // Of root's broker for all users (docs/access.md).
+  std::string groups = "berth";  // the folder of its jobs' control groups; "": it makes none
+  Mode mode = Mode::kObserve;
+  std::string enforce_on;                                // control group; "": user.slice
+  std::vector<std::string> exempt_users, exempt_groups;  // from warnings and from what is enforced
+  std::function<void(const std::string&)> note = {};     // a sentence for whoever runs it
   inventory::Sources sources;
 };
 
 /// Until SIGTERM, SIGINT, or idleness. Calls `ready` when the socket answers. Fails as
-/// Journal::open and Server::listen.
+/// Journal::open, Server::listen, and Outsiders::begin.
 [[nodiscard]] Status run_daemon(const DaemonOptions& options,
                                 const std::function<void()>& ready = {});
 

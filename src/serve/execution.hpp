@@ -16,6 +16,7 @@
 #include "broker/journal.hpp"
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
+#include "serve/fence.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
@@ -30,12 +31,16 @@ class Execution {
  public:
   /// `changed`: called with the jobs that changed, after they were written down.
   Execution(boost::asio::io_context& loop, const DaemonOptions& options, broker::Journal journal,
-            Launcher launcher, std::function<void(const std::set<model::JobId>&)> changed);
+            Launcher launcher, std::optional<Fence> fence,
+            std::function<void(const std::set<model::JobId>&)> changed);
 
   [[nodiscard]] const broker::Broker& broker() const { return broker_; }
   [[nodiscard]] const std::optional<Error>& fault() const { return fault_; }
   /// Processes whose descendants are jobs'.
   [[nodiscard]] std::vector<JobRoot> roots() const { return watches_.roots(); }
+
+  /// The nodes of the machine's GPUs, where jobs are fenced in.
+  [[nodiscard]] const model::GpuNodes& nodes() const;
 
   void see(Look look);
   /// What the journal holds; once, after the first see().
@@ -52,12 +57,20 @@ class Execution {
   /// Fails as Broker::hold.
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
+  /// Brings processes of this user's into the job's control group; the lease lasts as long as they
+  /// do as well. Fails as Fence::admit, and with kUnsupported (E0941) where the job has no group.
+  [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
+                             std::uint32_t user);
   /// A lease is given back.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome);
 
   // What time brings.
 
   void stop_what_is_over_its_limit();
+  /// As Fence::keep.
+  [[nodiscard]] std::vector<std::string> keep_fences();
+  /// The daemon ends; what runs goes on.
+  void leave() const;
   /// What ended long ago, with its output.
   void forget_old();
   /// Something was written that is not on the disk for certain; asking makes it so once.
@@ -73,6 +86,9 @@ class Execution {
     std::string why;
   };
   void find_again(const model::Job& job);
+  void enclose(model::JobId id);
+  void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
+           std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
@@ -84,6 +100,8 @@ class Execution {
   broker::Broker broker_{options_.rules};
   broker::Journal journal_;
   Launcher launcher_;
+  std::optional<Fence> fence_;
+  std::vector<std::string> notes_;
   DeviceLocks locks_{options_.lock_folder};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;

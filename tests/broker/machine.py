@@ -21,9 +21,9 @@ def wait_until(condition, seconds=20.0):
     return condition()
 
 
-def switch_on(berth, machine):
+def switch_on(berth, machine, *more):
     """A shell that waits is the simulated machine: its process, and the variables that put others on it."""
-    shell = subprocess.Popen([berth, "sim", "--machine", machine, "--", "sh", "-c", "env -0; cat"],
+    shell = subprocess.Popen([berth, "sim", "--machine", machine, *more, "--", "sh", "-c", "env -0; cat"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     said = b""
     while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
