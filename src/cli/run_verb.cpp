@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "cli/queue.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
+#include "client/machine.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
 #include "output/error.hpp"
@@ -70,6 +72,28 @@ void note(const Context& context, const std::string& sentence, const std::string
   if (!hint.empty()) context.err(text("hint: {}", hint) + "\n");
 }
 
+bool is_gpu(const model::Device& device) {
+  return device.kind == model::DeviceKind::kGpu && device.managed;
+}
+
+/// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.
+void ask_the_broker(model::Snapshot& seen) {
+  const auto gpus = [](const model::Snapshot& of) {
+    return std::count_if(of.devices.begin(), of.devices.end(), is_gpu);
+  };
+  if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return;
+  const auto answer = client->call("GET", "/v1/machine");
+  if (!answer) return;
+  auto told = client::machine_in(*answer);
+  if (!told || gpus(*told) <= gpus(seen)) return;
+  seen.devices = std::move(told->devices);
+  seen.driver = std::move(told->driver);
+  seen.processes.clear();
+  seen.unattributed.clear();
+}
+
 model::Snapshot look(const Context& context, bool details) {
   inventory::Options options;
   options.process_details = details;
@@ -77,7 +101,9 @@ model::Snapshot look(const Context& context, bool details) {
   // OpenCL devices are never given to a job; they only must count where a device is named.
   if (!context.arguments.has("--devices")) options.opencl = inventory::OpenCl::kNever;
   options.on_slow = [&](std::string_view sentence) { note(context, std::string(sentence)); };
-  return inventory::observe(inventory::Sources::from_environment(), options);
+  auto seen = inventory::observe(inventory::Sources::from_environment(), options);
+  ask_the_broker(seen);
+  return seen;
 }
 
 /// Where there is no broker nobody tells when a device becomes free, so it looks again now and

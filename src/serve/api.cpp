@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
 #include "output/jobs_json.hpp"
+#include "output/json.hpp"
 #include "serve/refusal.hpp"
 
 namespace berth::serve {
@@ -77,6 +78,8 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
     return outlook(*id, answer);
   if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
+  if (is_get && call.path == "/v1/machine")
+    return answer.send({200, output::ls_json(execution_.broker().snapshot())});
   answer.send(refusal(no_such_place(call)));
 }
 

@@ -350,6 +350,9 @@ class Enforced(Fenced):
                 self.assertEqual((len(has), has[1:]), (2, has[:1]))
                 self.assertEqual(ask(shell, "sh $NODES/try"), [])
         self.assertEqual(len(self.opens()), 4, "outside of the group nothing is enforced")
+        # Who may open no GPU sees none through the driver; the broker tells which there are.
+        blind = ask(shells[0], "LD_LIBRARY_PATH= $BERTH run --gpus 2 --report none -- sh -c 'echo $CUDA_VISIBLE_DEVICES; sh $NODES/try'")
+        self.assertEqual((len(blind), blind[0].split(",")), (3, blind[1:]))
         self.stop(signal.SIGKILL)
         self.assertEqual(ask(shells[0], "sh $NODES/try"), [], "what is enforced outlives a broker that is killed")
         self.start()
