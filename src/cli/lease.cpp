@@ -10,6 +10,7 @@
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
 #include "model/cpu_list.hpp"
+#include "policy/demand.hpp"
 #include "policy/placement.hpp"
 #include "system/control_group.hpp"
 
@@ -40,11 +41,12 @@ Result<client::Client> broker_here(client::IfNone if_none) {
   return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
 }
 
-model::Ledger ledger_of(const std::vector<Job>& jobs, const std::vector<std::string>& elsewhere) {
+model::Ledger ledger_of(const std::vector<Job>& jobs, const client::Closed& closed) {
   model::Ledger ledger;
   ledger.kept = true;
-  for (const std::string& unit : elsewhere)
+  for (const std::string& unit : closed.elsewhere)
     ledger.holdings.push_back({0, std::string(model::kAnotherBroker), unit, 0});
+  for (const std::string& unit : closed.drained) ledger.holdings.push_back({0, "", unit, 0});
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
@@ -63,7 +65,7 @@ model::Ledger ledger_now() {
   const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
   if (!answer) return {};
   const auto jobs = client::jobs_in(*answer);
-  return jobs ? ledger_of(*jobs, client::elsewhere_in(*answer)) : model::Ledger();
+  return jobs ? ledger_of(*jobs, client::closed_in(*answer)) : model::Ledger();
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
@@ -111,7 +113,7 @@ std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapsh
   if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
     if (const auto jobs = client::jobs_in(*answer))
       if (const auto place = policy::place(wishes.job.request, snapshot,
-                                           ledger_of(*jobs, client::elsewhere_in(*answer)));
+                                           ledger_of(*jobs, client::closed_in(*answer)));
           !place)
         return place.error().message;
   return text("job {} waits its turn", job_.id);
@@ -145,6 +147,10 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
                          system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);
   if (!is_inside) lease.job_.access = model::Access::kVariable;
   return std::optional(std::move(lease));
+}
+
+model::Request Lease::request(const model::Request& asked) const {
+  return ours_ && asked.gpus != 0 && job_.request.gpus == 0 ? policy::on_cpu(asked) : asked;
 }
 
 Result<model::Placement> Lease::placement(const model::Request& request,

@@ -10,6 +10,8 @@
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
+#include "serve/outsiders.hpp"
+#include "system/process.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -27,7 +29,7 @@ Result<serve::DaemonOptions> for_this_user() {
   return options;
 }
 
-Result<serve::DaemonOptions> for_all_users() {
+Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
@@ -35,6 +37,17 @@ Result<serve::DaemonOptions> for_all_users() {
   options.socket = system::kSystemSocket;
   options.state_folder = system::kSystemState;
   options.for_all = true;
+  auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
+                                       arguments.has("--config"));
+  if (!settings) return std::move(settings).error();
+  options.settings = *std::move(settings);
+  for (const std::string& group : options.settings.admins) {
+    const auto gid = system::group_id(group);
+    if (!gid)
+      return Error{ErrorCode::kInvalidArgument, "E0927",
+                   text("admins: there is no group {}", printable(group)), "getent group"};
+    options.admin_gids.push_back(*gid);
+  }
   return options;
 }
 
@@ -46,13 +59,13 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
     return Error{ErrorCode::kInvalidArgument, "E0010",
                  text("{} is for the broker of all users", mode ? "--mode" : "--enforce-on"),
                  "sudo berth serve --system --mode warn"};
-  const auto known = serve::mode_named(mode.value_or("observe"));
+  if (mode) options.settings.mode = *mode;
+  const auto known = serve::mode_named(options.settings.mode);
   if (!known)
     return Error{ErrorCode::kInvalidArgument, "E0003",
                  text("--mode is observe, warn or enforce, not '{}'", printable(*mode)), ""};
-  options.mode = *known;
   options.enforce_on = group.value_or("");
-  if (group && options.mode != serve::Mode::kEnforce)
+  if (group && *known != serve::Mode::kEnforce)
     return Error{ErrorCode::kInvalidArgument, "E0010", text("--enforce-on is for --mode enforce"),
                  ""};
   return Done{};
@@ -63,7 +76,8 @@ Status take_mode(const Context& context, serve::DaemonOptions& options) {
 Result<int> run_serve(const Context& context) {
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  auto options = context.arguments.has("--system") ? for_all_users() : for_this_user();
+  auto options =
+      context.arguments.has("--system") ? for_all_users(context.arguments) : for_this_user();
   if (!options) return options.error();
   if (auto taken = take_mode(context, *options); !taken) return std::move(taken).error();
   options->note = [&](const std::string& sentence) {

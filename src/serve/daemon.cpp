@@ -53,6 +53,7 @@ class Daemon {
     tick();
     loop_.run();
     syncing_.join();
+    execution_.keep_shares();
     execution_.sync();
     execution_.leave();
     if (outsiders_) outsiders_->take_back();
@@ -102,12 +103,13 @@ class Daemon {
         asio::post(syncing_, [this] { execution_.sync(); });
         execution_.tidy();
       }
-      execution_.stop_what_is_over_its_limit();
+      execution_.mind_time();
       note(execution_.keep_fences());
       if (outsiders_) watch_outsiders();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
+        execution_.keep_shares();
       }
       const policy::Queue& queue = execution_.broker().queue();
       if (queue.waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
@@ -143,7 +145,7 @@ class Daemon {
   std::optional<Outsiders> outsiders_;
   asio::io_context loop_{1};
   Execution execution_;
-  Api api_{execution_};
+  Api api_{execution_, options_.admin_gids};
   std::unique_ptr<Server> server_;
   asio::signal_set signals_;
   asio::steady_timer tick_;
@@ -157,24 +159,6 @@ class Daemon {
 
 }  // namespace
 
-std::string_view name(Mode mode) {
-  switch (mode) {
-    case Mode::kObserve:
-      return "observe";
-    case Mode::kWarn:
-      return "warn";
-    case Mode::kEnforce:
-      return "enforce";
-  }
-  return "";
-}
-
-std::optional<Mode> mode_named(std::string_view word) {
-  for (const Mode mode : {Mode::kObserve, Mode::kWarn, Mode::kEnforce})
-    if (name(mode) == word) return mode;
-  return std::nullopt;
-}
-
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
@@ -183,7 +167,8 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
   std::optional<Outsiders> outsiders;
   if (options.for_all && !options.groups.empty()) {
     auto opened = Fence::open(options.sources.roots, options.groups, options.state_folder);
-    if (!opened && options.mode == Mode::kEnforce) return std::move(opened).error();
+    if (!opened && mode_named(options.settings.mode) == Mode::kEnforce)
+      return std::move(opened).error();
     if (opened)
       fence = *std::move(opened);
     else if (options.note)

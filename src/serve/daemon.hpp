@@ -3,38 +3,30 @@
 // journal refuses it, the state is what the journal last held.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "inventory/observe.hpp"
-#include "policy/queue.hpp"
+#include "serve/settings.hpp"
 
 namespace berth::serve {
-
-/// What the broker of all users does about processes without a lease.
-enum class Mode : unsigned char { kObserve, kWarn, kEnforce };
-[[nodiscard]] std::string_view name(Mode mode);  // "observe", "warn", "enforce"
-[[nodiscard]] std::optional<Mode> mode_named(std::string_view name);
 
 struct DaemonOptions {
   std::string socket;        // its path
   std::string state_folder;  // of the journal
   bool for_all = false;      // of the machine; else for its own user alone
-  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // jobs that ended, and their output
-  int idle_seconds = 0;     // leaves when it had nothing to do for so long; 0: never
-  std::string lock_folder;  // where brokers of this machine meet; "": there is no other
-  policy::QueueRules rules;
+  int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
+  std::string lock_folder;   // where brokers of this machine meet; "": there is no other
+  Settings settings;
+  std::vector<std::uint32_t> admin_gids;  // of settings.admins
   // Of root's broker for all users (docs/access.md).
   std::string groups = "berth";  // the folder of its jobs' control groups; "": it makes none
-  Mode mode = Mode::kObserve;
-  std::string enforce_on;                                // control group; "": user.slice
-  std::vector<std::string> exempt_users, exempt_groups;  // from warnings and from what is enforced
-  std::function<void(const std::string&)> note = {};     // a sentence for whoever runs it
+  std::string enforce_on;        // control group; "": user.slice
+  std::function<void(const std::string&)> note = {};  // a sentence for whoever runs it
   inventory::Sources sources;
 };
 

@@ -3,6 +3,7 @@
 // refuses it, there is a fault(), and the daemon ends, to begin again from what was written.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -38,6 +39,10 @@ class Execution {
   [[nodiscard]] const std::optional<Error>& fault() const { return fault_; }
   /// Processes whose descendants are jobs'.
   [[nodiscard]] std::vector<JobRoot> roots() const { return watches_.roots(); }
+  /// Where its output goes; "" of what is no queued job.
+  [[nodiscard]] std::string log_of(const model::Job& job) const {
+    return job.queued ? launcher_.log(job.id) : "";
+  }
 
   /// The nodes of the machine's GPUs, where jobs are fenced in.
   [[nodiscard]] const model::GpuNodes& nodes() const;
@@ -52,6 +57,9 @@ class Execution {
 
   /// `call`: of a job that is queued, with its "spec". Fails as Broker::submit, Launcher::prepare.
   [[nodiscard]] Result<model::JobId> submit(model::Job job, const Call& call);
+  /// Returns the array's id. Fails as submit().
+  [[nodiscard]] Result<model::JobId> submit_array(const model::Job& job,
+                                                  const model::ArrayRange& range, const Call& call);
   /// Fails as Broker::cancel. One that runs is told to end.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
   /// Fails as Broker::hold.
@@ -61,17 +69,23 @@ class Execution {
   /// do as well. Fails as Fence::admit, and with kUnsupported (E0941) where the job has no group.
   [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
                              std::uint32_t user);
+  /// A unit that gets no new jobs, or gets them again; written down at once. Fails as
+  /// Broker::drain, Journal::set_value.
+  [[nodiscard]] Status drain(const std::string& unit, bool drained);
   /// A lease is given back.
   void give_back(model::JobId id, const std::optional<model::Outcome>& outcome);
 
   // What time brings.
 
-  void stop_what_is_over_its_limit();
   /// As Fence::keep.
   [[nodiscard]] std::vector<std::string> keep_fences();
   /// The daemon ends; what runs goes on.
   void leave() const;
-  /// What ended long ago, with its output.
+  /// Ends what is over its limit, turns to the CPU what waited long enough.
+  void mind_time();
+  /// What users had of the machine is written down, for a broker that follows.
+  void keep_shares();
+  /// What ended long ago, and what is too much, with its output.
   void forget_old();
   /// Something was written that is not on the disk for certain; asking makes it so once.
   [[nodiscard]] bool is_dirty() { return std::exchange(is_dirty_, false); }
@@ -85,6 +99,10 @@ class Execution {
     model::JobState state = model::JobState::kCancelled;
     std::string why;
   };
+  void restore_drained();
+  void restore_shares();
+  void know_user(const model::Job& job);
+  [[nodiscard]] std::int64_t too_much_output_before();
   void find_again(const model::Job& job);
   void enclose(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
@@ -93,11 +111,15 @@ class Execution {
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
   void keeper_gone(const model::Job& job);
+  void launch_soon(model::JobId id);
+  void launch_next();
   void launch(model::JobId id);
   void stop(model::JobId id, Stopped how);
+  void stop_what_is_over_its_limit();
 
+  boost::asio::io_context& loop_;
   const DaemonOptions& options_;
-  broker::Broker broker_{options_.rules};
+  broker::Broker broker_{options_.settings.rules};
   broker::Journal journal_;
   Launcher launcher_;
   std::optional<Fence> fence_;
@@ -105,9 +127,13 @@ class Execution {
   DeviceLocks locks_{options_.lock_folder};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
+  std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
   std::optional<Error> fault_;
   bool is_dirty_ = false;
+  std::set<std::uint32_t> known_users_;
+  std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
+  std::string shares_;                                  // as they were written down last
 };
 
 }  // namespace berth::serve

@@ -41,12 +41,12 @@ std::optional<passwd> user_named(const std::string& name, std::string& buffer) {
 Result<model::Exempt> exempt_of(const DaemonOptions& options) {
   model::Exempt exempt;
   std::string buffer(kEntryBytes, '\0'), more(kEntryBytes, '\0');
-  for (const std::string& name : options.exempt_users) {
+  for (const std::string& name : options.settings.exempt_users) {
     const auto user = user_named(name, buffer);
     if (!user) return wrong(text("there is no user {}", printable(name)));
     exempt.uids.push_back(user->pw_uid);
   }
-  for (const std::string& name : options.exempt_groups) {
+  for (const std::string& name : options.settings.exempt_groups) {
     group entry{};
     group* found = nullptr;
     ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
@@ -85,12 +85,20 @@ const model::Device* find(const model::Snapshot& snapshot, int index) {
 
 }  // namespace
 
+std::optional<Mode> mode_named(std::string_view name) {
+  if (name == "observe") return Mode::kObserve;
+  if (name == "warn") return Mode::kWarn;
+  if (name == "enforce") return Mode::kEnforce;
+  return std::nullopt;
+}
+
 Result<Outsiders> Outsiders::begin(const DaemonOptions& options) {
+  const Mode mode = mode_named(options.settings.mode).value_or(Mode::kObserve);
   const std::string note = options.state_folder + "/enforced";
   auto exempt = exempt_of(options);
   if (!exempt) return std::move(exempt).error();
   std::string group;
-  if (options.mode == Mode::kEnforce) {
+  if (mode == Mode::kEnforce) {
     auto found = group_to_enforce_on(options);
     if (!found) return std::move(found).error();
     group = *std::move(found);
@@ -99,7 +107,7 @@ Result<Outsiders> Outsiders::begin(const DaemonOptions& options) {
     system::remove_filters(*before, kFilterName);
     ::unlink(note.c_str());
   }
-  return Outsiders(options.mode, options.sources.roots, *std::move(exempt), std::move(group), note);
+  return Outsiders(mode, options.sources.roots, *std::move(exempt), std::move(group), note);
 }
 
 std::chrono::seconds Outsiders::wants_look() const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@
 #include "system/device_filter.hpp"
 
 namespace berth::serve {
+
+enum class Mode : unsigned char { kObserve, kWarn, kEnforce };
+[[nodiscard]] std::optional<Mode> mode_named(std::string_view name);  // as in Settings
 
 class Outsiders {
  public:

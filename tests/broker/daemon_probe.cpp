@@ -14,10 +14,10 @@ int main(int count, char** words) {
   options.for_all = count > 3;
   options.groups = count > 4 ? words[4] : "";
   if (count > 8) {
-    options.mode = berth::serve::mode_named(words[5]).value_or(berth::serve::Mode::kObserve);
+    options.settings.mode = words[5];
     options.enforce_on = words[6];
-    if (*words[7] != 0) options.exempt_users = {words[7]};
-    if (*words[8] != 0) options.exempt_groups = {words[8]};
+    if (*words[7] != 0) options.settings.exempt_users = {words[7]};
+    if (*words[8] != 0) options.settings.exempt_groups = {words[8]};
   }
   options.note = [](const std::string& sentence) {
     std::fprintf(stderr, "note: %s\n", sentence.c_str());

@@ -99,8 +99,7 @@ class Fenced(unittest.TestCase):
         for group in [*self.groups.glob("job-*"), self.groups / "probe", self.groups, self.enforced]:
             if group.is_dir():
                 (group / "cgroup.kill").write_text("1")
-                self.assertTrue(wait_until(lambda one=group: not self.inside(one)), group)
-                group.rmdir()
+                self.assertTrue(wait_until(lambda one=group: self.removed(one)), group)
         shutil.rmtree(self.folder)
 
     def start(self, *mode):
@@ -138,6 +137,12 @@ class Fenced(unittest.TestCase):
 
     def jobs(self):
         return self.call("GET", "/v1/jobs?all")["jobs"]
+
+    @staticmethod
+    def removed(group):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
 
     @staticmethod
     def inside(group):
@@ -280,26 +285,31 @@ class NothingSurvives(Fenced):
         (number,) = [one["id"] for one in self.jobs() if one["state"] == state]
         return number
 
-    def populated(self, number, count):
-        group = self.groups / f"job-{number}"
-        self.assertTrue(wait_until(lambda: len(self.inside(group)) >= count), self.inside(group))
-        return [int(pid) for pid in self.inside(group)]
+    def members(self, number):
+        """{command: pid} of all that the script started, once it has."""
+        found = {}
 
-    @staticmethod
-    def called(pids, *words):
-        return [pid for pid in pids if all(word.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for word in words)]
+        def all_there():
+            found.clear()
+            for pid in self.inside(self.groups / f"job-{number}"):
+                with contextlib.suppress(OSError):
+                    found[pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ").strip()] = int(pid)
+            return all(f"sleep {n}" in found for n in (1000, 1001, 1002))
+
+        self.assertTrue(wait_until(all_there), found)
+        return found
 
     def test_of_a_queued_job_whoever_is_killed(self):
         for victim in ("job", "keeper", "grandchild"):
             number = self.queue("--gpus", "1", "--", "sh", "-c", self.SCRIPT)
-            pids = self.populated(number, 4)
-            folder = pathlib.Path(self.job(number)["log"]).parent
+            pids = self.members(number)
             if victim == "keeper":
+                folder = pathlib.Path(self.job(number)["log"]).parent
                 os.kill(int((folder / "keeper").read_text().split()[0]), signal.SIGKILL)
             elif victim == "job":
-                os.kill(self.called(pids, "sh", "1002")[0], signal.SIGKILL)
+                os.kill(pids[f"sh -c {self.SCRIPT}"], signal.SIGKILL)
             else:
-                os.kill(self.called(pids, "sleep", "1000")[0], signal.SIGKILL)
+                os.kill(pids["sleep 1000"], signal.SIGKILL)
                 self.call("POST", f"/v1/jobs/{number}/cancel?wait=ended", {})
             self.job(number, "ended")
             self.check(number)
@@ -309,10 +319,9 @@ class NothingSurvives(Fenced):
             front = self.berth("run", "--gpus", "1", "--", "sh", "-c", self.SCRIPT, start=True)
             self.assertEqual(front.stdout.readline(), "started\n")
             number = self.number_of()
-            pids = self.populated(number, 5)
-            (keeper,) = [pid for pid in pids if f"job-keeper of {front.pid}".encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
-            who = {"front": front.pid, "keeper": keeper, "job": self.called(pids, "sh", "1002")[0]}
-            for victim in victims:
+            pids = self.members(number)
+            who = {"front": front.pid, "keeper": pids[f"job-keeper of {front.pid}"], "job": pids[f"sh -c {self.SCRIPT}"]}
+            for victim in victims:  # at the same moment, as far as that can be
                 os.kill(who[victim], signal.SIGSTOP if len(victims) > 1 else signal.SIGKILL)
             for victim in victims if len(victims) > 1 else ():
                 os.kill(who[victim], signal.SIGKILL)
@@ -410,7 +419,7 @@ class Warned(Fenced):
 
         told = ""
         end = time.monotonic() + 20
-        while "berth run" not in told and time.monotonic() < end:
+        while not told.endswith("COMMAND\r\r\n") and time.monotonic() < end:
             told += said()
             time.sleep(0.05)
         self.assertIn(f"your process {pid} uses GPU 1", told)
