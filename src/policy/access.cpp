@@ -22,27 +22,32 @@ struct Had {
   std::set<std::string> units;
 };
 
+void take(Had& had, const model::DeviceNodes& of, const std::string& unit) {
+  had.units.insert(unit);
+  had.vendors.insert(of.vendor);
+  had.nodes.insert(of.nodes.begin(), of.nodes.end());
+}
+
+void take_partitions(Had& had, const model::DeviceNodes& of, const model::Device& device,
+                     const std::vector<std::string>& units) {
+  for (const model::Partition& partition : device.partitions)
+    for (const model::PartitionNodes& own : of.partitions) {
+      const std::string unit = unit_id(device, &partition);
+      if (own.uuid != partition.uuid || !own.known || !contains(units, unit)) continue;
+      take(had, of, unit);
+      had.nodes.insert(own.nodes.begin(), own.nodes.end());
+    }
+}
+
 Had had_of(const model::Snapshot& snapshot, const model::GpuNodes& nodes,
            const std::vector<std::string>& units) {
   Had had;
-  const auto take = [&](const model::DeviceNodes& of, const std::string& unit) {
-    had.units.insert(unit);
-    had.vendors.insert(of.vendor);
-    had.nodes.insert(of.nodes.begin(), of.nodes.end());
-  };
   for (const model::DeviceNodes& of : nodes.devices)
     for (const model::Device& device : snapshot.devices) {
       if (device.index != of.device) continue;
-      if (const std::string unit = unit_id(device, nullptr); contains(units, unit)) take(of, unit);
-      for (const model::Partition& partition : device.partitions) {
-        const std::string unit = unit_id(device, &partition);
-        if (!contains(units, unit)) continue;
-        for (const model::PartitionNodes& own : of.partitions)
-          if (own.uuid == partition.uuid && own.known) {
-            take(of, unit);
-            had.nodes.insert(own.nodes.begin(), own.nodes.end());
-          }
-      }
+      if (const std::string unit = unit_id(device, nullptr); contains(units, unit))
+        take(had, of, unit);
+      take_partitions(had, of, device, units);
     }
   return had;
 }
