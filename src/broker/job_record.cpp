@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 
@@ -179,7 +180,7 @@ Result<Job> job_of(std::string_view record) {
     return parse(Json::parse(record));
   } catch (const Json::exception& problem) {
     return Error{ErrorCode::kInvalidArgument, "E0904",
-                 text("this is no job's record: {}", problem.what()), ""};
+                 text("this is no job's record: {}", printable(problem.what())), ""};
   }
 }
 

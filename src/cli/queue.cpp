@@ -52,7 +52,7 @@ Result<std::string> body_of(const model::Job& job,
     return body.dump();
   } catch (const Json::exception& wrong) {
     return Error{ErrorCode::kInvalidArgument, "E0913",
-                 text("the job cannot be queued: {}", wrong.what()),
+                 text("the job cannot be queued: {}", printable(wrong.what())),
                  "berth run --queue -- python train.py"};
   }
 }

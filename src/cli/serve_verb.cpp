@@ -1,7 +1,11 @@
 // `berth serve`: the broker of this machine or of this user, until it is told to end or has nothing
 // to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
+#include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -33,10 +37,20 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
+  const std::string socket = system::kSystemSocket;
+  const std::string runtime = socket.substr(0, socket.rfind('/'));
+  bool made = false;
+  if (auto folder = system::make_private_folder(runtime, made); !folder)
+    return std::move(folder).error();
+  if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users come to the socket
   serve::DaemonOptions options;
-  options.socket = system::kSystemSocket;
+  options.socket = socket;
   options.state_folder = system::kSystemState;
   options.for_all = true;
+  // The control groups of this machine are real, also where the machine is played: its jobs are
+  // kept apart from those of the real one's broker.
+  if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
+    options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
                                        arguments.has("--config"));
   if (!settings) return std::move(settings).error();

@@ -158,10 +158,7 @@ void Api::show(JobId id, const Call& call, const Answer& answer) {
   const bool is_over = model::has_ended(job->state);
   const bool is_so = wait == call.query.end() || is_over ||
                      (wait->second == "started" && job->state == JobState::kRunning);
-  if (!is_so) {
-    waiting_.push_back({id, call, answer});
-    return;
-  }
+  if (!is_so) return keep_waiting(id, call, answer);
   const int status = call.method == "POST" && call.path.ends_with("/jobs") ? 201 : 200;
   answer.send({status, output::job_json(shown(*job, call))});
 }
@@ -173,6 +170,16 @@ void Api::show_array(JobId id, const Call& call, const Answer& answer) {
   for (const JobId one : jobs) all.push_back(shown(*execution_.broker().job(one), call));
   const bool is_new = call.method == "POST" && call.path.ends_with("/jobs");
   answer.send({is_new ? 201 : 200, output::array_json(id, all)});
+}
+
+/// Nothing tells of clients that have gone; so they are looked for whenever there are twice as
+/// many.
+void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
+  if (waiting_.size() >= look_through_at_) {
+    waiting_.remove_if([](const Waiting& one) { return !one.answer.is_wanted(); });
+    look_through_at_ = std::max<std::size_t>(64, 2 * waiting_.size());
+  }
+  waiting_.push_back({id, {call.method, call.path, call.query, "", call.peer}, answer});
 }
 
 /// What a job that waits is waiting for: who stands before it is no secret.

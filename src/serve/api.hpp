@@ -26,6 +26,7 @@ class Api {
   void list(const Call& call, const Answer& answer);
   void show(model::JobId id, const Call& call, const Answer& answer);
   void show_array(model::JobId id, const Call& call, const Answer& answer);
+  void keep_waiting(model::JobId id, const Call& call, const Answer& answer);
   void outlook(model::JobId id, const Answer& answer);
   void drain(bool drained, const Call& call, const Answer& answer);
   void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
@@ -45,6 +46,7 @@ class Api {
   const std::vector<std::uint32_t>& admin_gids_;
   system::UserNames users_{"/etc"};
   std::list<Waiting> waiting_;
+  std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
 };
 
 }  // namespace berth::serve

@@ -1,5 +1,8 @@
 #include "serve/daemon.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <boost/asio.hpp>
 #include <chrono>
 
@@ -91,6 +94,10 @@ class Daemon {
       api_.act(call, answer);
       return leave_at_a_fault();
     }
+    if (held_.size() >= look_through_at_) {
+      std::erase_if(held_, [](const auto& one) { return !one.second.is_wanted(); });
+      look_through_at_ = std::max<std::size_t>(64, 2 * held_.size());
+    }
     held_.emplace_back(std::move(call), answer);
     look();
   }
@@ -152,10 +159,20 @@ class Daemon {
   asio::thread_pool syncing_;
   std::function<void()> ready_;
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
+  std::size_t look_through_at_ = 64;           // so many, for clients that have gone
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   bool looking_ = false, is_restored_ = false, leaving_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };
+
+/// A connection of each client, a handle of each job: the 1024 that a login or systemd lets us open
+/// are soon used up. Jobs keep what they had: the nursery is older.
+void open_as_many_files_as_may_be() {
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
 
 }  // namespace
 
@@ -179,6 +196,7 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
   }
   auto launcher = Launcher::start(options.state_folder, options.for_all);
   if (!launcher) return std::move(launcher).error();
+  open_as_many_files_as_may_be();
   Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
                 std::move(outsiders));
   return daemon.run(ready);

@@ -128,6 +128,7 @@ void Execution::restore_shares() {
 }
 
 void Execution::keep_shares() {
+  if (fault_) return;
   Json ahead = Json::object();
   for (const std::uint32_t uid : known_users_)
     if (const double seconds = broker_.ahead(uid, now()); seconds >= 1)

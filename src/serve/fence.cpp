@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -40,13 +42,37 @@ std::vector<std::string> job_groups(const ControlGroup& base) {
   return names;
 }
 
-/// Where an earlier broker had its groups; "" nowhere.
+bool has_jobs(const ControlGroup& base) {
+  const auto names = job_groups(base);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !ControlGroup(base.folder() + "/" + name).is_empty();
+  });
+}
+
+/// Where an earlier broker of this state folder had its groups; "" nowhere.
 std::string earlier_place(const std::string& note, const system::CgroupMount& mount) {
   std::string place = read_line(note).value_or("");
   const bool is_sound = place.starts_with(mount.point + "/") &&
                         place.find("..") == std::string::npos && !is_in_user_slice(place);
-  if (!is_sound || job_groups(ControlGroup(place)).empty()) return {};
-  return place;
+  return is_sound ? place : std::string();
+}
+
+struct Place {
+  std::string folder;
+  Descriptor lock;
+};
+
+/// The first of these that no other broker has, nor has jobs in: a broker of another state folder
+/// (in a mount namespace of its own, say) sees the same groups, and its jobs are not ours to end.
+Result<Place> take_place(const std::vector<std::string>& places, const std::string& earlier) {
+  for (const std::string& place : places) {
+    const ControlGroup base(place);
+    if (auto made = base.make(); !made) return std::move(made).error();
+    Descriptor lock(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (place == earlier || !has_jobs(base)) return Place{place, std::move(lock)};
+  }
+  return unsupported(text("other brokers have jobs in {}", printable(places.back())));
 }
 
 Status write_note(const std::string& note, const std::string& line) {
@@ -92,10 +118,16 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string own = system::group_of(roots.proc, *mount, "self");
   const bool is_service = own.ends_with(".service") && !is_in_user_slice(own);
   const std::string note = state_folder + "/groups";
-  std::string place = earlier_place(note, *mount);
-  if (place.empty()) place = (is_service ? own : mount->point) + "/" + name;
+  const std::string earlier = earlier_place(note, *mount);
+  std::vector<std::string> places;
+  if (!earlier.empty() && has_jobs(ControlGroup(earlier))) places.push_back(earlier);
+  places.push_back((is_service ? own : mount->point) + "/" + name);
+  for (int i = 2; i < 10; ++i)
+    places.push_back((is_service ? own : mount->point) + "/" + name + "-" + std::to_string(i));
+  auto taken = take_place(places, earlier);
+  if (!taken) return std::move(taken).error();
+  const std::string& place = taken->folder;
   const ControlGroup base(place);
-  if (auto made = base.make(); !made) return std::move(made).error();
   if (auto works = try_out(base); !works) return std::move(works).error();
   if (auto written = write_note(note, place); !written) return std::move(written).error();
   if (is_in_user_slice(own)) {
@@ -103,7 +135,7 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
     if (!ours.make() || !ours.enter(0))
       return unsupported(text("the broker cannot leave the control group {}", printable(own)));
   }
-  return Fence(roots, *std::move(mount), base);
+  return Fence(roots, *std::move(mount), base, std::move(taken->lock));
 }
 
 ControlGroup Fence::group(JobId job) const {

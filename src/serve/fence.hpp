@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/result.hpp"
 #include "model/access.hpp"
@@ -24,8 +25,9 @@ class Fence {
  public:
   /// `name`: of the folder of its groups. It stands in the broker's own group where that is a
   /// service of systemd's (which delegates it), else at the top, outside of every session's. Where
-  /// an earlier broker of this state folder left jobs elsewhere, that place is kept. Moves this
-  /// process out of user.slice. Fails with kUnsupported (E0940) where it cannot be done here.
+  /// an earlier broker of this state folder left jobs elsewhere, that place is kept; where another
+  /// broker is, a number is added to the name. Moves this process out of user.slice. Fails with
+  /// kUnsupported (E0940) where it cannot be done here.
   [[nodiscard]] static Result<Fence> open(const Roots& roots, const std::string& name,
                                           const std::string& state_folder);
 
@@ -51,13 +53,17 @@ class Fence {
   void leave() const;
 
  private:
-  Fence(Roots roots, system::CgroupMount mount, system::ControlGroup base)
-      : roots_(std::move(roots)), mount_(std::move(mount)), base_(std::move(base)) {}
+  Fence(Roots roots, system::CgroupMount mount, system::ControlGroup base, Descriptor lock)
+      : roots_(std::move(roots)),
+        mount_(std::move(mount)),
+        base_(std::move(base)),
+        lock_(std::move(lock)) {}
   [[nodiscard]] system::ControlGroup group(model::JobId job) const;
 
   Roots roots_;
   system::CgroupMount mount_;
   system::ControlGroup base_;
+  Descriptor lock_;
   model::GpuNodes nodes_;
   std::map<model::JobId, system::DeviceFilter> filters_;
   std::vector<system::ControlGroup> dying_;

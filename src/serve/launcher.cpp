@@ -53,7 +53,7 @@ Result<run::Launch> spec_of(const Call& call) try {
   if (!sound) return wrong(text("it has no command, or no folder to start in"));
   return launch;
 } catch (const Json::exception& problem) {
-  return wrong(problem.what());
+  return wrong(printable(problem.what()));
 }
 
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& environment) {

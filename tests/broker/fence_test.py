@@ -272,6 +272,28 @@ class Access(Fenced):
         self.assertTrue(self.gone(number))
 
 
+    def test_a_broker_of_another_state_folder_keeps_off(self):
+        number = self.queue("--gpus", "1", "--", "sleep", "1000")
+        group, second = self.groups / f"job-{number}", self.groups.with_name(self.groups.name + "-2")
+        self.assertTrue(wait_until(lambda: self.inside(group)))
+        for alone in (False, True):
+            if alone:
+                self.stop(signal.SIGKILL)
+            other = subprocess.Popen([PROBE, self.folder / "other.sock", self.folder / "other", "all", self.groups.name, *self.enforce],
+                                     stdout=subprocess.PIPE, text=True, env=self.variables)
+            self.assertEqual(other.stdout.readline(), "ready\n")
+            self.assertTrue(second.is_dir())
+            other.terminate()
+            other.wait()
+            other.stdout.close()
+            self.assertFalse(second.exists())
+            self.assertTrue(self.inside(group), "it ended what it does not know")
+        self.start()
+        self.assertEqual(self.job(number)["access"], "kernel")
+        self.call("POST", f"/v1/jobs/{number}/cancel?wait=ended", {})
+        self.assertTrue(self.gone(number))
+
+
 class NothingSurvives(Fenced):
     SCRIPT = "(setsid sh -c 'setsid sleep 1000 & exec sleep 1001' &) & echo started; sleep 1002"
 
