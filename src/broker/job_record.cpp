@@ -129,6 +129,11 @@ Job parse(const Json& json) {
   if (const auto found = json.find("outcome"); found != json.end())
     job.outcome = outcome_of(*found);
   take(json, "why", job.why);
+  take(json, "group", job.group);
+  bool by_kernel = false;
+  take(json, "access_by_kernel", by_kernel);
+  job.access = by_kernel ? model::Access::kKernel : model::Access::kVariable;
+  take(json, "refusals", job.refusals);
   return job;
 }
 
@@ -180,6 +185,9 @@ std::string record_of(const Job& job) {
   add("cpus", job.cpus);
   add("affinity", job.affinity);
   add("why", job.why);
+  add("group", job.group);
+  if (job.access == model::Access::kKernel) out["access_by_kernel"] = true;
+  if (job.refusals != 0) out["refusals"] = job.refusals;
   if (job.priority != 0) out["priority"] = job.priority;
   if (job.tier != 0) out["tier"] = job.tier;
   if (job.time_limit) out["time_limit_milliseconds"] = job.time_limit->count();

@@ -14,6 +14,7 @@
 #include "policy/demand.hpp"
 #include "policy/placement.hpp"
 #include "serve/observer.hpp"
+#include "system/control_group.hpp"
 
 namespace berth::cli {
 namespace {
@@ -174,6 +175,11 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
+  // A variable can be carried out of the group that it speaks of.
+  const auto mount = system::unified_mount("/proc");
+  const bool is_inside = mount && !lease.job_.group.empty() &&
+                         system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);
+  if (!is_inside) lease.job_.access = model::Access::kVariable;
   return std::optional(std::move(lease));
 }
 
@@ -195,11 +201,24 @@ void Lease::share_with(pid_t keeper) {
   static_cast<void>(call("POST", path_of(job_.id, "/owners"), broker::record_of(owners), kSoon));
 }
 
-void Lease::end(const model::Outcome& outcome) {
-  if (!ours_) return;
+Status Lease::enter(pid_t keeper) {
+  Job entering;
+  entering.owners = {{keeper, 0}};
+  const auto answer = call("POST", path_of(job_.id, "/enter"), broker::record_of(entering), kSoon);
+  if (!answer) return answer.error();
+  auto job = client::job_in(*answer);
+  if (!job) return std::move(job).error();
+  job_.access = job->access;
+  return Done{};
+}
+
+std::uint64_t Lease::end(const model::Outcome& outcome) {
+  if (!ours_) return 0;
   Job ended;
   ended.outcome = outcome;
-  static_cast<void>(call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon));
+  const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon);
+  const auto job = answer ? client::job_in(*answer) : Result<Job>(answer.error());
+  return job ? job->refusals : 0;
 }
 
 /// A broker that died has written down what it promised: another one goes on from there.

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
+#include "output/json.hpp"
 #include "serve/refusal.hpp"
 
 namespace berth::serve {
@@ -92,6 +93,8 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
     return outlook(*id, answer);
   if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
+  if (is_get && call.path == "/v1/machine")
+    return answer.send({200, output::ls_json(execution_.broker().snapshot())});
   if (is_post && (call.path == "/v1/devices/drain" || call.path == "/v1/devices/undrain"))
     return drain(call.path == "/v1/devices/drain", call, answer);
   answer.send(refusal(no_such_place(call)));
@@ -237,7 +240,7 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   if (what == "cancel") return execution_.cancel(id, caller_of(call));
   if (what == "hold" || what == "release")
     return execution_.hold(id, what == "hold", caller_of(call));
-  if (what == "owners" || what == "end") return change_running(id, what, call);
+  if (what == "owners" || what == "enter" || what == "end") return change_running(id, what, call);
   return no_such_place(call);
 }
 
@@ -259,13 +262,14 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0)) return no_such_job(id);
   const auto asked = broker::job_of(call.body);
   if (!asked) return asked.error();
-  if (what == "owners") {
-    const auto owners = owners_of(*asked, call);
-    if (!owners) return owners.error();
-    execution_.set_owners(id, *owners);
-  } else {
+  if (what == "end") {
     execution_.give_back(id, asked->outcome);
+    return Done{};
   }
+  const auto owners = owners_of(*asked, call);
+  if (!owners) return owners.error();
+  if (what == "enter") return execution_.enter(id, *owners, call.peer.uid);
+  execution_.set_owners(id, *owners);
   return Done{};
 }
 

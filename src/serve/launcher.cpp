@@ -94,6 +94,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapsh
   }
   launch->environment.clear();
   for (const auto& [name, value] : variables) launch->environment.push_back(name + "=" + value);
+  launch->group = job.group;
   launch->cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   if (auto written = run::write_launch(folder(job.id), *launch); !written)
     return std::move(written).error();
