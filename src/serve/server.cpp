@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
@@ -106,9 +107,32 @@ struct Server::Parts {
   std::string path;
   Descriptor lock;
   std::set<Answer::Connection*> open;
+  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // that wait for their turn
+  uid_t last = 0;                                              // whose turn it was
+  bool is_turning = false;
   std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
   std::uint64_t accepted = 0;
 };
+
+/// Users take turns, a call each: who asks for much at once waits behind nobody but themselves.
+template <typename Parts>
+void take_turns(const std::shared_ptr<Parts>& parts) {
+  if (parts->is_turning || parts->calls.empty()) return;
+  parts->is_turning = true;
+  asio::post(parts->loop, [weak = std::weak_ptr(parts)] {
+    const auto here = weak.lock();
+    if (!here) return;
+    auto next = here->calls.upper_bound(here->last);
+    if (next == here->calls.end()) next = here->calls.begin();
+    here->last = next->first;
+    auto [call, answer] = std::move(next->second.front());
+    next->second.pop_front();
+    if (next->second.empty()) here->calls.erase(next);
+    here->is_turning = false;
+    take_turns(here);
+    here->handle(std::move(call), answer);
+  });
+}
 
 class Answer::Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -200,7 +224,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     state_ = State::kAnswering;
     deadline_.cancel();
     watch_for_the_end();
-    server_->handle(std::move(call), Answer(weak_from_this()));
+    server_->calls[peer_.uid].emplace_back(std::move(call), Answer(weak_from_this()));
+    take_turns(server_);
   }
 
   /// While an answer is awaited nothing is read, so only this tells that the client has gone. What
@@ -334,6 +359,18 @@ std::vector<gid_t> groups_of(int socket) {
 }
 
 template <typename Parts>
+void welcome(const std::shared_ptr<Parts>& here, Socket socket) {
+  ucred credentials = {};
+  socklen_t size = sizeof credentials;
+  const bool known =
+      ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+  if (!known || !make_room(here->open, here->limits, credentials.uid)) return;
+  const Peer peer{credentials.pid, credentials.uid, credentials.gid,
+                  groups_of(socket.native_handle())};
+  std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
+}
+
+template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_accept([weak = std::weak_ptr(parts)](error_code problem, Socket socket) {
     const auto here = weak.lock();
@@ -346,15 +383,12 @@ void accept(const std::shared_ptr<Parts>& parts) {
       });
       return;
     }
-    ucred credentials = {};
-    socklen_t size = sizeof credentials;
-    const bool known =
-        ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-    if (known && make_room(here->open, here->limits, credentials.uid)) {
-      const Peer peer{credentials.pid, credentials.uid, credentials.gid,
-                      groups_of(socket.native_handle())};
-      std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
+    // All who stand there: else the last one waits for what each before asks.
+    for (int left = kBacklog; !problem && left > 0; --left) {
+      welcome(here, std::move(socket));
+      socket = here->acceptor.accept(here->loop, problem);
     }
+    if (socket.is_open()) welcome(here, std::move(socket));
     accept(here);
   });
 }
@@ -383,6 +417,7 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
   parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
   if (problem) return cannot_listen(path, problem.value());
   static_cast<void>(socket.release());
+  parts->acceptor.non_blocking(true, problem);
   accept(parts);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
