@@ -249,12 +249,18 @@ Status Execution::drain(const std::string& unit, bool drained) {
 
 void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome) {
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
-  end(id, is_good ? JobState::kDone : JobState::kFailed, outcome, "");
+  const Stopped how = how_stopped(id).value_or(
+      Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+  end(id, how.state, outcome, how.why);
   watches_.forget(id);
-  stopped_.erase(id);
 }
 
 // The processes of jobs.
+
+std::optional<Execution::Stopped> Execution::how_stopped(JobId id) {
+  auto told = stopped_.extract(id);
+  return told.empty() ? std::nullopt : std::optional(std::move(told.mapped()));
+}
 
 void Execution::all_gone(JobId id) {
   const Job* job = broker_.job(id);
@@ -269,9 +275,10 @@ void Execution::all_gone(JobId id) {
 }
 
 void Execution::end_lost(JobId id) {
-  stopped_.erase(id);
-  end(id, JobState::kLost, {},
-      std::string(tr("its processes are gone, and nobody said how they ended")));
+  const std::string why(tr("its processes are gone, and nobody said how they ended"));
+  const Stopped how =
+      how_stopped(id).value_or(Stopped{JobState::kLost, why, policy::Instant{0}, 0});
+  end(id, how.state, {}, how.why);
 }
 
 /// What it wrote last, or who kept the job in its place (two may be started for one job where the
@@ -279,12 +286,10 @@ void Execution::end_lost(JobId id) {
 void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
   if (const auto outcome = launcher_.outcome(id)) {
-    const auto told = stopped_.extract(id);
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
-    const JobState state = !told.empty() ? told.mapped().state
-                           : is_good     ? JobState::kDone
-                                         : JobState::kFailed;
-    return end(id, state, outcome, told.empty() ? "" : told.mapped().why);
+    const Stopped how = how_stopped(id).value_or(
+        Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+    return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
   const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
@@ -320,8 +325,24 @@ void Execution::stop(JobId id, Stopped how) {
     end(id, how.state, {}, how.why);
     return;
   }
-  if (!watches_.signal(id, SIGTERM)) return;
-  stopped_.insert_or_assign(id, std::move(how));
+  if (stopped_.contains(id) || !watches_.signal(id, SIGTERM)) return;
+  how.since = now().steady;
+  stopped_.emplace(id, std::move(how));
+}
+
+/// What was told to end and did not. A keeper ends in order all that it has; the front of a job in
+/// a terminal only passes the signal on, so its keeper is told as well. At last they are killed,
+/// one after the other: who is left cleans up.
+void Execution::press(policy::Instant at) {
+  constexpr milliseconds kGrace(300);
+  constexpr milliseconds kPatience(10'000);
+  for (auto& [id, one] : stopped_) {
+    if (at - one.since < (one.pressed == 0 ? kGrace : one.pressed * kPatience)) continue;
+    if (one.pressed++ == 0)
+      watches_.signal_others(id, SIGTERM);
+    else
+      watches_.signal(id, SIGKILL);
+  }
 }
 
 // What time brings.
@@ -343,6 +364,7 @@ void Execution::stop_what_is_over_its_limit() {
     stop(root.job, {JobState::kFailed,
                     text("its time limit of {} was over", show_duration(*running->time_limit))});
   }
+  press(at.steady);
 }
 
 std::vector<std::string> Execution::keep_fences() {

@@ -98,6 +98,8 @@ class Execution {
   struct Stopped {
     model::JobState state = model::JobState::kCancelled;
     std::string why;
+    policy::Instant since{0};
+    int pressed = 0;  // how often it was told again, in stronger words
   };
   void restore_drained();
   void restore_shares();
@@ -115,6 +117,9 @@ class Execution {
   void launch_next();
   void launch(model::JobId id);
   void stop(model::JobId id, Stopped how);
+  void press(policy::Instant at);
+  /// Asked once, when it has ended.
+  [[nodiscard]] std::optional<Stopped> how_stopped(model::JobId id);
   void stop_what_is_over_its_limit();
 
   boost::asio::io_context& loop_;

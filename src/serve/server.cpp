@@ -396,29 +396,49 @@ std::vector<gid_t> groups_of(int socket) {
 }
 
 template <typename Parts>
+void welcome(const std::shared_ptr<Parts>& here, Socket socket) {
+  ucred credentials = {};
+  socklen_t size = sizeof credentials;
+  const bool known =
+      ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+  if (!known || !make_room(here->open, here->limits, credentials.uid)) return;
+  const Peer peer{credentials.pid, credentials.uid, credentials.gid,
+                  groups_of(socket.native_handle())};
+  std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
+}
+
+template <typename Parts>
+void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
+  ucred credentials = {};
+  socklen_t size = sizeof credentials;
+  const bool known =
+      ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+  if (!known || !make_room(parts->open, parts->limits, credentials.uid)) return;
+  const Peer peer{credentials.pid, credentials.uid, credentials.gid,
+                  groups_of(socket.native_handle())};
+  std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
+}
+
+/// All that wait at once: else who comes behind a crowd of another user's waits for a turn of each.
+template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
-  parts->acceptor.async_accept([weak = std::weak_ptr(parts)](error_code problem, Socket socket) {
-    const auto here = weak.lock();
-    if (!here || problem == asio::error::operation_aborted) return;
-    if (problem) {
-      // No descriptor left, say: the ones in use come free again.
-      here->again.expires_after(std::chrono::milliseconds(100));
-      here->again.async_wait([here](error_code stopped) {
-        if (!stopped) accept(here);
-      });
-      return;
-    }
-    ucred credentials = {};
-    socklen_t size = sizeof credentials;
-    const bool known =
-        ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-    if (known && make_room(here->open, here->limits, credentials.uid)) {
-      const Peer peer{credentials.pid, credentials.uid, credentials.gid,
-                      groups_of(socket.native_handle())};
-      std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
-    }
-    accept(here);
-  });
+  parts->acceptor.async_wait(asio::socket_base::wait_read,
+                             [weak = std::weak_ptr(parts)](error_code problem) {
+                               const auto here = weak.lock();
+                               if (!here || problem == asio::error::operation_aborted) return;
+                               for (int i = 0; i < kBacklog && !problem; ++i) {
+                                 Socket socket(here->loop);
+                                 here->acceptor.accept(socket, problem);
+                                 if (!problem) let_in(here, std::move(socket));
+                               }
+                               if (!problem || problem == asio::error::would_block)
+                                 return accept(here);
+                               // No descriptor left, say: the ones in use come free again.
+                               here->again.expires_after(std::chrono::milliseconds(100));
+                               here->again.async_wait([here](error_code stopped) {
+                                 if (!stopped) accept(here);
+                               });
+                             });
 }
 
 }  // namespace
@@ -444,7 +464,9 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
   error_code problem;
   parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
   if (problem) return cannot_listen(path, problem.value());
+  parts->acceptor.non_blocking(true, problem);
   static_cast<void>(socket.release());
+  parts->acceptor.non_blocking(true, problem);
   accept(parts);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }

@@ -71,6 +71,8 @@ class Machine(unittest.TestCase):
         for pid in self.brokers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        # Who dies still has its socket for a moment.
+        wait_until(lambda: not self.brokers())
 
     def start(self, *words, **more):
         process = subprocess.Popen([self.berth, *words], env={**self.variables, **more}, stdin=subprocess.PIPE,
