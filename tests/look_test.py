@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,29 @@ class Look(unittest.TestCase):
             with self.subTest(words=words):
                 done = run(*words, env={"BERTH_ROOT": "/nonexistent"})
                 self.assertEqual((done.returncode, b"E0012" in done.stderr), (2, True), done.stderr)
+
+    def test_another_user_is_told_that_the_simulation_is_not_theirs(self):
+        """Who may not read its folder saw a machine without GPUs."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        with tempfile.TemporaryDirectory() as shared:
+            os.chmod(shared, 0o755)
+            berth = shutil.copy(BERTH, shared)
+            with tempfile.TemporaryDirectory() as folder:  # mode 0700, as a simulation's
+                for words in ([], ["ls"], ["ps"], ["doctor"], ["run", "--", "true"]):
+                    with self.subTest(words=words):
+                        done = subprocess.run([berth, *words], capture_output=True,
+                                              env={"LC_ALL": "C.UTF-8", "BERTH_SIM_DIR": folder},
+                                              user=65534, group=65534, extra_groups=[], timeout=60)
+                        self.assertNotEqual(done.returncode, 0)
+                        self.assertIn(b"E0014", done.stderr)
+
+    def test_opencl_does_not_vanish_where_tmpdir_cannot_be_written(self):
+        def found(**env):
+            return json.loads(run("ls", "--json", "--opencl", env={"HOME": "/nonexistent", "BERTH_OPENCL_LIBRARY": "libOpenCL.so.1", **env}).stdout)
+
+        usual, without = found(), found(TMPDIR="/proc")
+        self.assertEqual(len(usual["devices"]), len(without["devices"]), without.get("notes"))
 
     def test_version_names_itself(self):
         for word in ("--version", "-V"):

@@ -109,6 +109,36 @@ class Screens(unittest.TestCase):
                     health = [d["health"] for d in json.loads(pages["berth ls --json"])["devices"]]
                     self.assertEqual(health[:4], ["ok", "no answer", "ok", "ok"])
 
+    def test_a_gpu_that_its_driver_does_not_reach_is_no_stranger(self):
+        for fault in ("no-driver", "mismatch", "no-permission"):
+            with self.subTest(fault=fault):
+                pages = simulate("lab-4x3090", "--fault", fault)
+                self.check(pages)
+                self.assertNotIn("not managed", pages["berth en"])
+                self.assertIn("4 × RTX 3090 (the driver does not reach it)", pages["berth en"])
+                self.assertNotIn("managed", pages["details en"])
+                for name in ("berth --json", "berth ls --json"):
+                    device = json.loads(pages[name])["devices"][0]
+                    self.assertEqual(device.get("state", "problem"), "problem")
+                    self.assertTrue(device.get("managed", True))
+                    self.assertIn("driver_unreachable", device.get("health_reasons", ["driver_unreachable"]))
+
+    def test_an_identifier_is_never_alone_on_its_line(self):
+        for fault in ("no-driver", "mismatch", "no-permission", "hung"):
+            pages = simulate("lab-4x3090", "--fault", fault)
+            for name, page in pages.items():
+                self.assertEqual(re.findall(r"^ *\(E\d+\)$", page, re.M), [], name)
+
+    def test_numbers_of_devices_stand_below_each_other(self):
+        page = simulate("hgx-h200-16", "--processes", "4")["berth en"]
+        self.assertRegex(page, r"(?m)^ 0  ▇")
+        self.assertRegex(page, r"(?m)^ 4  free    ")
+
+    def test_a_machine_without_devices_has_none_that_could_wake(self):
+        done = subprocess.run([BERTH, "sim", "--machine", "none", "--processes", "6", "--lang", "en", "--", "true"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("no device that a process could use", done.stderr)
+
     def test_the_machine_file_of_the_guide_is_one(self):
         page = (pathlib.Path(__file__).parents[1] / "docs/simulator.md").read_text(encoding="utf-8")
         with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:

@@ -87,6 +87,13 @@ std::string lines(const std::vector<std::string>& wrapped) {
   return out;
 }
 
+std::string examples_of(const Verb& verb, const Terminal& terminal) {
+  std::vector<Row> rows;
+  for (const Example& example : verb.examples)
+    rows.push_back({example.command, std::string(tr(example.says))});
+  return heading(msgid("Examples"), terminal) + two_columns(rows, 54, terminal);
+}
+
 std::string overview(const Terminal& terminal) {
   const int width = std::min(terminal.width, kWidest);
   std::string out =
@@ -104,6 +111,7 @@ std::string overview(const Terminal& terminal) {
   if (alone != nullptr && !alone->options.empty())
     out += heading(msgid("Options"), terminal) + options_of(alone->options, terminal);
   out += heading(msgid("Options of every verb"), terminal) + options_of(common_options(), terminal);
+  if (alone != nullptr && !alone->examples.empty()) out += examples_of(*alone, terminal);
   return out + "\n" + lines(output::wrap(tr("More about one verb: berth VERB --help"), width));
 }
 
@@ -119,11 +127,7 @@ std::string page(const Verb& verb, const Terminal& terminal) {
   if (!verb.options.empty())
     out += heading(msgid("Options"), terminal) + options_of(verb.options, terminal);
   out += heading(msgid("Options of every verb"), terminal) + options_of(common_options(), terminal);
-  if (verb.examples.empty()) return out;
-  std::vector<Row> rows;
-  for (const Example& example : verb.examples)
-    rows.push_back({example.command, std::string(tr(example.says))});
-  return out + heading(msgid("Examples"), terminal) + two_columns(rows, 54, terminal);
+  return verb.examples.empty() ? out : out + examples_of(verb, terminal);
 }
 
 }  // namespace

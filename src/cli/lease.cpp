@@ -113,7 +113,7 @@ Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
   Lease lease(*std::move(client), *std::move(job));
   if (lease.job_.state == JobState::kRunning) return lease;
   if (!wishes.may_wait) {
-    const std::string held = lease.who_holds(wishes, snapshot);
+    const std::string held = lease.who_holds(wishes, snapshot).message;
     static_cast<void>(lease.call("POST", path_of(lease.job_.id, "/cancel"), {}, kSoon));
     return Error{ErrorCode::kRefused, "E0412", held, "berth jobs"};
   }
@@ -143,14 +143,14 @@ Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
                "berth jobs --all"};
 }
 
-std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
+Error Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
   if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
     if (const auto jobs = client::jobs_in(*answer))
       if (const auto place = policy::place(wishes.job.request, snapshot,
                                            ledger_of(*jobs, client::closed_in(*answer)));
           !place)
-        return place.error().message;
-  return text("job {} waits its turn", job_.id);
+        return place.error();
+  return Error{ErrorCode::kRefused, "E0412", text("job {} waits its turn", job_.id), ""};
 }
 
 Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {

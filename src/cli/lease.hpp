@@ -21,8 +21,8 @@ class Lease {
   struct Wishes {
     model::Job job;  // its request, name, command (only to be told), limits
     bool may_wait = true;
-    /// Called once, after a second: who holds what.
-    std::function<void(const std::string&)> on_waiting;
+    /// Called once, after a second: who holds what, and what would do instead.
+    std::function<void(const Error&)> on_waiting;
   };
 
   /// Waits until it is granted. Fails as client::reach, as the broker's place(), and with kRefused
@@ -56,7 +56,7 @@ class Lease {
  private:
   Lease(client::Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
   [[nodiscard]] Status wait(const Wishes& wishes, const model::Snapshot& snapshot);
-  [[nodiscard]] std::string who_holds(const Wishes& wishes, const model::Snapshot& snapshot);
+  [[nodiscard]] Error who_holds(const Wishes& wishes, const model::Snapshot& snapshot);
   [[nodiscard]] Result<client::Response> call(std::string_view method, const std::string& path,
                                               const std::string& body = {},
                                               std::chrono::milliseconds at_most = {});

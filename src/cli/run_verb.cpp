@@ -75,7 +75,9 @@ void note(const Context& context, const std::string& sentence, const std::string
 }
 
 bool is_gpu(const model::Device& device) {
-  return device.kind == model::DeviceKind::kGpu && device.managed;
+  const auto& why = device.health_reasons;
+  return device.kind == model::DeviceKind::kGpu && device.managed &&
+         std::find(why.begin(), why.end(), "driver_unreachable") == why.end();
 }
 
 /// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.
@@ -94,6 +96,15 @@ void ask_the_broker(model::Snapshot& seen) {
   seen.driver = std::move(told->driver);
   seen.processes.clear();
   seen.unattributed.clear();
+}
+
+/// What is waited for, and what does not wait.
+void note_waiting(const Context& context, const model::Request& request, const Error& held) {
+  note(context, text("waiting: {}", held.message));
+  if (context.json || held.hint.empty()) return;
+  for (const std::string_view hint : split(held.hint, '\n'))
+    context.err(text("hint: {}", hint) + "\n");
+  context.err(text("hint: {}", fmt::format("berth {} --no-wait …", request.verb)) + "\n");
 }
 
 model::Snapshot look(const Context& context, bool details) {
@@ -120,7 +131,7 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Job
   bool said = false;
   while (!placement && placement.error().id == "E0412" && !never_waits(context)) {
     ::poll(nullptr, 0, said ? 2000 : 1000);
-    if (!said) note(context, text("waiting: {}", placement.error().message));
+    if (!said) note_waiting(context, request, placement.error());
     said = true;
     snapshot = look(context, true);
     placement = policy::place(request, snapshot);
@@ -142,9 +153,8 @@ Result<std::optional<Lease>> lease_for(const Context& context, model::Job job,
   if (!place && place.error().id != "E0412") return place.error();
   const bool needed = !place || !place->devices.empty() || request.cpus;
   job.request = request;
-  const Lease::Wishes wishes{std::move(job), !never_waits(context), [&](const std::string& held) {
-                               note(context, text("waiting: {}", held));
-                             }};
+  const Lease::Wishes wishes{std::move(job), !never_waits(context),
+                             [&](const Error& held) { note_waiting(context, request, held); }};
   auto lease =
       Lease::take(wishes, snapshot, needed ? client::IfNone::kStart : client::IfNone::kFail);
   if (lease) return std::optional(*std::move(lease));

@@ -37,6 +37,9 @@ constexpr auto kOverviewOptions = std::to_array<Option>({
 constexpr auto kOverviewExamples = std::to_array<Example>({
     {"berth", "devices, who uses them, what is wrong, and what to do next"},
     {"berth --json", "the same for a program"},
+    {"berth run -- python train.py", "on a free device, else on the CPU"},
+    {"berth doctor -- python train.py", "why it does not find the GPU"},
+    {"berth sim --machine dgx-h100-8 -- berth", "a machine that is not there"},
 });
 
 constexpr auto kLsOptions = std::to_array<Option>({

@@ -14,6 +14,7 @@ using nlohmann::json;
 template <typename Gpu, typename Visit>
 void each_fact_of_gpu(Gpu& gpu, Visit&& visit) {
   visit("error", gpu.error);
+  visit("silent", gpu.silent);
   visit("name", gpu.name);
   visit("uuid", gpu.uuid);
   visit("compute_capability", gpu.compute_capability);
@@ -44,6 +45,7 @@ void each_fact_of_gpu(Gpu& gpu, Visit&& visit) {
 
 template <typename Answers, typename Visit>
 void each_fact(Answers& answers, Visit&& visit) {
+  visit("failure", answers.failure);
   visit("nvml_init", answers.nvml_init);
   visit("nvml_message", answers.nvml_message);
   visit("driver_version", answers.driver_version);

@@ -29,6 +29,7 @@ std::vector<Rule> all_rules() {
                            driver_service_rules(),
                            driver_install_rules(),
                            driver_answer_rules(),
+                           driver_silence_rules(),
                            xid_rules(),
                            other_platform_rules(),
                            container_rules(),

@@ -8,6 +8,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "inventory/nvml_words.hpp"
+#include "model/device_use.hpp"
 #include "vendor/nvml/abi_constants.hpp"
 
 namespace berth::inventory {
@@ -310,6 +311,7 @@ void Collector::add_from_bus(NvmlReport& report) const {
     } else if (!ready_) {
       report.devices.push_back(from_bus(gpu, Health::kNotChecked, Absence::kFailed));
       report.devices.back().managed = false;
+      report.devices.back().health_reasons = {std::string(model::kOutOfReach)};
     }
   }
 }

@@ -177,9 +177,12 @@ class Look {
                "be more of them",
                kClientSearch.count()));
     const Roots& roots = sources_.roots;
-    if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty())
+    if (::access((roots.proc + "/self").c_str(), X_OK) != 0 && list_folder(roots.proc).empty()) {
       snapshot_.notes.push_back(
-          text("{} cannot be read: processes are shown by number only", roots.proc));
+          text("{} cannot be read: processes are shown by number only (E0112)", roots.proc));
+      if (roots.proc == "/proc")
+        snapshot_.notes.push_back(text("{} as root brings them back", "mount -t proc proc /proc"));
+    }
     // The processes of a simulated machine were started beside us, in our own namespace.
     const system::PidTranslator translator =
         sources_.simulated ? system::PidTranslator(roots, system::PidView::kHost)

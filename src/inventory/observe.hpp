@@ -25,7 +25,8 @@ struct Sources {
   /// LD_LIBRARY_PATH as any program finds it.
   [[nodiscard]] static Sources from_environment();
   /// Fails with kInvalidArgument (E0012) where BERTH_ROOT names no folder: a machine that is not
-  /// there must not look like one without anything in it.
+  /// there must not look like one without anything in it; and with kPermissionDenied (E0014) where
+  /// BERTH_SIM_DIR is another user's.
   [[nodiscard]] static Status check_environment();
 };
 

@@ -1,4 +1,8 @@
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
 
 #include "base/environment_variables.hpp"
 #include "base/text.hpp"
@@ -38,6 +42,13 @@ Sources Sources::from_environment() {
 
 Status Sources::check_environment() {
   const auto root = env_nonempty("BERTH_ROOT");
+  const auto simulated = root ? std::nullopt : env_nonempty("BERTH_SIM_DIR");
+  if (simulated && ::access((*simulated + "/sys").c_str(), R_OK | X_OK) != 0 && errno == EACCES)
+    return Error{ErrorCode::kPermissionDenied, "E0014",
+                 text("this user cannot read the folder of the simulated machine, {}",
+                      printable(*simulated)),
+                 text("only who started a simulation sees its machine: start one as this user, or "
+                      "unset BERTH_SIM_DIR")};
   if (!root || is_folder(*root)) return Done{};
   return Error{ErrorCode::kInvalidArgument, "E0012",
                text("BERTH_ROOT: there is no folder {}", printable(*root)), "unset BERTH_ROOT"};

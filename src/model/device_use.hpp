@@ -11,6 +11,11 @@ namespace berth::model {
 /// The driver refused or failed to say whether it is in use: it must not pass for free.
 [[nodiscard]] bool use_unknown(const Device& device);
 
+/// A GPU of a maker that Berth knows, unmanaged because its driver fails. Its health_reasons say
+/// so.
+inline constexpr std::string_view kOutOfReach = "driver_unreachable";
+[[nodiscard]] bool out_of_reach(const Device& device);
+
 /// It cannot say who uses it: lost, without an answer, or as above.
 [[nodiscard]] bool mute(const Device& device);
 /// A GPU, TPU or other accelerator that a job can be given.

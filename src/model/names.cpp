@@ -1,4 +1,5 @@
 // The stable words of the model's enumerations.
+#include <algorithm>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -150,6 +151,11 @@ std::string_view name(GpuUse use) {
 
 void set_all_absent(DeviceReadings& readings, Absence why) {
   for_each_reading(readings, [why](std::string_view, auto& reading) { reading = why; });
+}
+
+bool out_of_reach(const Device& device) {
+  const auto& reasons = device.health_reasons;
+  return !device.managed && std::find(reasons.begin(), reasons.end(), kOutOfReach) != reasons.end();
 }
 
 bool use_unknown(const Device& device) {

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
+#include "model/device_use.hpp"
 #include "output/header.hpp"
 #include "output/screens.hpp"
 #include "output/word_table.hpp"
@@ -130,7 +131,8 @@ void add_identity(Sheet& sheet, const Device& device) {
   if (device.persistence_mode) sheet.line(tr("persistence mode"), yes_no(*device.persistence_mode));
   if (device.mig_enabled) sheet.line("MIG", yes_no(*device.mig_enabled));
   if (device.memory_unified) sheet.line(tr("uses the host's memory"), yes_no(true));
-  if (!device.managed) sheet.line(tr("managed by Berth"), yes_no(false));
+  if (!device.managed && !model::out_of_reach(device))
+    sheet.line(tr("managed by Berth"), yes_no(false));
 }
 
 void add_health(Sheet& sheet, const Device& device) {

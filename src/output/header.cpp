@@ -115,10 +115,22 @@ std::string header(const model::Snapshot& snapshot, const Terminal& terminal) {
   return out + "\n";
 }
 
+/// "(E0302)" alone on the last line gets the word before it.
+void keep_identifier_company(std::vector<std::string>& lines) {
+  if (lines.size() < 2 || !lines.back().starts_with("(E") || lines.back().size() > 8) return;
+  std::string& before = lines[lines.size() - 2];
+  const auto blank = before.rfind(' ');
+  if (blank == std::string::npos) return;
+  lines.back() = before.substr(blank + 1) + " " + lines.back();
+  before.resize(blank);
+}
+
 std::string labelled(std::string_view label, std::string_view says, int label_width,
                      const Terminal& terminal, Style style) {
   std::string out;
-  for (const std::string& line : wrap(says, std::max(20, terminal.width - label_width))) {
+  std::vector<std::string> wrapped = wrap(says, std::max(20, terminal.width - label_width));
+  keep_identifier_company(wrapped);
+  for (const std::string& line : wrapped) {
     out += out.empty() ? terminal.paint(style, pad(label, label_width))
                        : std::string(static_cast<std::size_t>(label_width), ' ');
     out += line + "\n";

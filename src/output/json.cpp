@@ -1,6 +1,7 @@
 #include "output/json.hpp"
 
 #include "base/text.hpp"
+#include "model/device_use.hpp"
 #include "output/json_writer.hpp"
 #include "output/screens.hpp"
 #include "output/words.hpp"
@@ -111,7 +112,7 @@ void add_identity(JsonWriter& json, const model::Device& device) {
   json.field("persistence_mode", device.persistence_mode);
   json.field("mig_enabled", device.mig_enabled);
   json.field("memory_unified", device.memory_unified);
-  json.field("managed", device.managed);
+  json.field("managed", device.managed || model::out_of_reach(device));
 }
 
 void add_leases(JsonWriter& json, const model::Device& device, const Snapshot& snapshot) {

@@ -152,6 +152,7 @@ std::string_view name(DeviceState state) {
 }
 
 DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
+  if (model::out_of_reach(device)) return DeviceState::kProblem;
   if (!device.managed) return DeviceState::kNotManaged;
   if (unwell(device)) return DeviceState::kProblem;
   if (has_process(snapshot, device.index) || has_unexplained_memory(snapshot, device.index))

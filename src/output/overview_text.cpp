@@ -67,11 +67,11 @@ Cell first_cell(const Device& device, DeviceState state) {
 
 /// `named`: the devices are of several models, so each row says which.
 void add_row(Table& table, const Device& device, const model::Snapshot& snapshot, const Use* use,
-             bool named) {
+             bool named, std::size_t index_width) {
   const auto& readings = device.readings;
   const bool memory = readings.memory_used_bytes || readings.memory_total_bytes;
   table.add(
-      {Cell(std::to_string(device.index), Style::kBold),
+      {Cell(fmt::format("{:>{}}", device.index, index_width), Style::kBold),
        named ? short_name(namesake(snapshot, device)) : "",
        first_cell(device, state_of(device, snapshot)),
        memory ? show_used(readings.memory_used_bytes, readings.memory_total_bytes) : "",
@@ -122,7 +122,8 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
       idle.push_back(fmt::format("{:>{}}  {}", device.index, index_width,
                                  state == DeviceState::kFree ? tr("free") : tr("asleep")));
     else
-      add_row(table, device, snapshot, use == uses.end() ? nullptr : &use->second, named);
+      add_row(table, device, snapshot, use == uses.end() ? nullptr : &use->second, named,
+              index_width);
   }
   std::string out = table.render(terminal);
   std::string line;
@@ -189,8 +190,10 @@ std::string others_line(const model::Snapshot& snapshot, int label_width,
   for (const Device& device : snapshot.devices) {
     if (is_gpu(device) || device.kind == DeviceKind::kCpu) continue;
     const std::string name =
-        short_name(device) +
-        (device.managed ? " (OpenCL)" : " " + std::string(tr("(seen, not managed)")));
+        short_name(device) + (device.managed ? " (OpenCL)"
+                              : model::out_of_reach(device)
+                                  ? " (" + health_words(device) + ")"
+                                  : " " + std::string(tr("(seen, not managed)")));
     others.add(name);
   }
   std::vector<std::string> parts;

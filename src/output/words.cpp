@@ -29,6 +29,7 @@ constexpr std::array kReasons{
     Word{"remap_pending", msgid("memory repair waits for a reset")},
     Word{"remap_failed", msgid("memory repair failed")},
     Word{"temperature_critical", msgid("critical temperature")},
+    Word{"driver_unreachable", msgid("the driver does not reach it")},
 };
 
 // The same for a narrow column.

@@ -130,12 +130,15 @@ Status set_processors(model::Placement& placement, const model::Request& request
     const auto picked = pick({}, free_cpus(snapshot, ledger), 0, count);
     if (picked.size() == count) placement.cpus = model::show_cpu_list(picked);
   } else if (request.cpus && *request.cpus < usable) {
-    placement.reasons.push_back(text(
-        "{} threads, not pinned to cores: another job may choose the same ones", *request.cpus));
+    placement.reasons.push_back(
+        text_n("{} thread, not pinned to cores: another job may choose the same ones",
+               "{} threads, not pinned to cores: another job may choose the same ones",
+               *request.cpus, *request.cpus));
   }
   if (cpu.quota_cores && *cpu.quota_cores < cpu.cores_affinity && placement.threads == usable)
-    placement.reasons.push_back(text("{} threads: the quota is {:.1f} of {} cores",
-                                     placement.threads, *cpu.quota_cores, cpu.cores_affinity));
+    placement.reasons.push_back(text_n(
+        "{} thread: the quota is {:.1f} of {} cores", "{} threads: the quota is {:.1f} of {} cores",
+        placement.threads, placement.threads, *cpu.quota_cores, cpu.cores_affinity));
   return Done{};
 }
 

@@ -55,6 +55,7 @@ class Writer {
     if (on_cpu()) prefer("JAX_PLATFORMS", "cpu", text("JAX looks for nothing but the CPU"));
     note_opencl();
     threads();
+    waiting();
     if (options_.quiet)
       prefer("TF_CPP_MIN_LOG_LEVEL", "1", text("TensorFlow leaves out its information messages"));
     return std::move(environment_);
@@ -108,6 +109,7 @@ class Writer {
   void tpu();
   void note_opencl();
   void threads();
+  void waiting();
 
   const model::Placement& placement_;
   const model::Snapshot& snapshot_;
@@ -280,6 +282,18 @@ void Writer::threads() {
   const std::string* most = of_user("NUMEXPR_MAX_THREADS");
   const int limit = most == nullptr ? 64 : threads_in(*most).value_or(64);
   prefer("NUMEXPR_NUM_THREADS", std::to_string(std::min(placement_.threads, limit)), why);
+}
+
+/// GCC's OpenMP lets a thread that waits for the others spin 300,000 times, some milliseconds, and
+/// after every parallel region: beside other programs it spins where the thread that it waits for
+/// would compute. Decision 18 has the figures.
+void Writer::waiting() {
+  constexpr const char* kSpins = "10000";
+  if (environment_.threads < 2) return;
+  // Who has said how to wait has said it: the number would win over it.
+  if (const std::string* policy = of_user("OMP_WAIT_POLICY"); policy != nullptr && !policy->empty())
+    return add(Setting::Action::kKeep, "OMP_WAIT_POLICY", *policy, text("set before: kept"));
+  prefer("GOMP_SPINCOUNT", kSpins, text("threads that wait soon leave their core to others"));
 }
 
 }  // namespace

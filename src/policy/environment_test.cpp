@@ -203,6 +203,19 @@ TEST_CASE("what the user set stands, is said, and is not undone by a neighbour")
   CHECK(shown(one, "OMP_NUM_THREADS") == "set 8");
 }
 
+TEST_CASE(
+    "threads that wait do not keep their cores from others, unless the user says how they wait") {
+  CHECK(shown(on(bare(), {}), "GOMP_SPINCOUNT") == "set 10000");
+  CHECK(shown(on(bare(), {}, {{"OMP_NUM_THREADS", "3"}}), "GOMP_SPINCOUNT") == "set 10000");
+  CHECK(shown(on(bare(), {}, {{"OMP_NUM_THREADS", "1"}}), "GOMP_SPINCOUNT") == "nothing");
+  CHECK(shown(on(bare(), {}, {{"GOMP_SPINCOUNT", "7"}}), "GOMP_SPINCOUNT") == "keep 7");
+  CHECK(shown(on(bare(), {}, {{"GOMP_SPINCOUNT", "7"}}, {true, false}), "GOMP_SPINCOUNT") ==
+        "set 10000");
+  const auto active = on(bare(), {}, {{"OMP_WAIT_POLICY", "active"}}, {true, false});
+  CHECK(shown(active, "GOMP_SPINCOUNT") == "nothing");
+  CHECK(shown(active, "OMP_WAIT_POLICY") == "keep active");
+}
+
 TEST_CASE("with --override the user's values give way") {
   const auto environment =
       on(bare(), {}, {{"OMP_NUM_THREADS", "3"}, {"MKL_NUM_THREADS", "8"}}, {true, false});

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "model/device_selector.hpp"
+#include "model/device_use.hpp"
 #include "policy/affinity.hpp"
 #include "policy/candidates.hpp"
 #include "policy/visible.hpp"
@@ -206,6 +207,15 @@ std::optional<Error> too_few_usable(const Search& search, const Candidates& visi
                visible, count);
 }
 
+/// What is waited for is that a device answers again: no job's end brings that about.
+std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
+  const auto speaking = only(visible, [](const Candidate& c) {
+    return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;
+  });
+  const std::string hint = instead(search, visible, count);
+  return choose(speaking, count, {}).empty() ? "berth doctor\n" + hint : hint;
+}
+
 Error none_free(const Search& search, const Candidates& visible, int count) {
   if (choose(visible, count, {}).empty())
     return never(search, text("several GPUs for one job are whole ones of one vendor"), visible,
@@ -218,7 +228,7 @@ Error none_free(const Search& search, const Candidates& visible, int count) {
   if (idle >= static_cast<std::size_t>(count))
     message += "\n  " + text("several GPUs for one job are whole ones of one vendor");
   return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
-          instead(search, visible, count)};
+          instead_of_silence(search, visible, count)};
 }
 
 /// More than the devices hold when nobody uses them.
@@ -252,7 +262,7 @@ Error no_memory(const Search& search, const Candidates& visible, int count, std:
                                             show_bytes(need), count);
   if (usable.empty())
     return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
-            call_with(search.request, "--cpu")};
+            instead_of_silence(search, visible, count)};
   const Candidate& best = freest(usable);
   if (!best.free_bytes)
     return {ErrorCode::kRefused, "E0412",
@@ -330,7 +340,8 @@ Error not_for_jobs(const model::Device& device) {
       : device.kind == model::DeviceKind::kOpenCl
           ? text("{} is an OpenCL device: no variable selects one, the program does it itself",
                  name)
-          : text("{} is seen, but not managed by Berth", name);
+      : model::out_of_reach(device) ? text("the driver does not reach it: {}", name)
+                                    : text("{} is seen, but not managed by Berth", name);
   return {ErrorCode::kInvalidArgument, "E0418", std::move(message), "berth ls"};
 }
 

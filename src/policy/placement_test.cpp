@@ -239,6 +239,23 @@ TEST_CASE("a number of GPUs is a number of free ones that go together") {
   });
 }
 
+TEST_CASE("who waits for a device that does not answer is sent to the doctor, others are not") {
+  Snapshot silent = nvidia(2);
+  for (Device& device : silent.devices) device.health = Health::kNoAnswer;
+  Request one;
+  one.gpus = 1;
+  const auto waits = place(one, silent);
+  REQUIRE(!waits);
+  CHECK(waits.error().id == "E0412");
+  CHECK(waits.error().hint.find("berth doctor") == 0);
+  CHECK(waits.error().hint.find("--cpu") != std::string::npos);
+  silent.devices[1].health = Health::kOk;
+  use(silent, 1, 20, true, "");
+  const auto busy = place(one, silent);
+  REQUIRE(!busy);
+  CHECK(busy.error().hint.find("doctor") == std::string::npos);
+}
+
 TEST_CASE("who makes a device busy") {
   check({
       {"a desktop does not", nvidia(1), {draws(0, 0), used(0, 700), gpus(1)}, "0"},

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, wire::kFaultKinds> kFaultWords{{
 Error bad_fault(std::string_view fault, const std::string& why, const std::string& near = "") {
   return {ErrorCode::kInvalidArgument, "E0607", text("--fault {}: {}", printable(fault), why),
           (near.empty() ? "" : text("did you mean {}?", near) + "   ") +
-              "berth sim --fault lost:3@10 --fault slow=20ms"};
+              "berth sim --machine lab-4x3090 --fault lost:3@10 --fault slow=20ms -- berth"};
 }
 
 struct Reason {

@@ -8,6 +8,13 @@
 namespace sim = berth::sim;
 namespace wire = berth::wire::sim;
 
+TEST_CASE("the hint for a bad fault is a command that runs") {
+  const auto bad = sim::parse_fault("nonsense", 1);
+  REQUIRE(!bad);
+  CHECK(bad.error().hint.find("--machine lab-4x3090 --fault lost:3@10") != std::string::npos);
+  CHECK(bad.error().hint.ends_with("-- berth"));
+}
+
 TEST_CASE("a fault is a kind with a device, a time and a value") {
   const auto fault = sim::parse_fault("slow:3@1.5=50us", 8);
   REQUIRE(fault);

@@ -138,9 +138,11 @@ Result<std::vector<Planned>> plan_processes(const Machine& machine, const Option
                    fmt::format("berth sim --processes {}", wire::kMaxProcesses - all.size()));
   std::vector<Place> places = places_of(machine, all);
   if (options.processes > 0 && places.empty())
-    return no_room(
-        text("machine '{}' has no device that is awake, so no process can use one", machine.name),
-        "berth sim --list");
+    return no_room(device_count(machine) == 0
+                       ? text("machine '{}' has no device that a process could use", machine.name)
+                       : text("machine '{}' has no device that is awake, so no process can use one",
+                              machine.name),
+                   "berth sim --list");
   for (std::uint32_t i = 0; i < options.processes; ++i) ++places[i % places.size()].newcomers;
   for (std::uint32_t i = 0; i < options.processes; ++i) {
     const Place& place = places[i % places.size()];

@@ -53,6 +53,14 @@ class Leases(Machine):
         self.assertIn("waiting: 0 of 4 GPUs are free", second.stderr)
         self.assertEqual(first.wait(20), 0)
 
+    def test_who_waits_is_told_what_does_not_wait(self):
+        first = self.start("run", "--gpus", "4", "--", "sh", "-c", "echo started; sleep 3")
+        first.stdout.readline()
+        second = self.run_berth("run", "--gpus", "1", "--", "true")
+        self.assertIn("hint: berth run --cpu", second.stderr)
+        self.assertIn("hint: berth run --no-wait", second.stderr)
+        self.assertEqual(first.wait(20), 0)
+
     def test_a_job_that_is_killed_gives_its_device_back(self):
         first = self.start("run", "--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); echo started; sleep 1000")
         first.stdout.readline()

@@ -18,6 +18,11 @@ MACHINES = pathlib.Path(__file__).parents[2] / "simulator/machines"
 PLAIN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
 
 
+# Any shared library that is not NVML: one that Python itself is linked with.
+OTHER_LIBRARY = pathlib.Path(next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines()
+                                  if "libm.so" in line or "libc.so" in line))
+
+
 def doctor(machine, *faults, only=None):
     words = [BERTH, "sim", "--machine", str(machine)]
     for fault in faults:
@@ -117,6 +122,31 @@ class Live(unittest.TestCase):
             self.assertLessEqual(set(found(document)), set(found(ready)), document)
             not_checked = {one["id"] for one in document["not_checked"]}
             self.assertLessEqual(asks_driver, not_checked, asks_driver - not_checked)
+
+    def test_a_gpu_that_does_not_answer_is_named_and_no_other_model(self):
+        document = doctor("lab-4x3090", "hung:1")
+        self.assertEqual(found(document)[0], "DRV30", document)
+        self.assertIn("0000:", document["findings"][0]["title"])
+        self.assertNotIn("ENV05", found(document))
+        self.assertEqual(found(doctor("lab-4x3090", "hung", only="DRV30")), ["DRV30"])
+        well = doctor("lab-4x3090", only="DRV30")
+        self.assertEqual((found(well), well["checked"]), ([], ["DRV30"]))
+
+    def test_a_driver_that_refuses_is_named(self):
+        document = doctor("lab-4x3090", "no-permission")
+        self.assertEqual(found(document)[0], "DRV29", document)
+        self.assertIn("E0308", json.dumps(document["findings"][0]))
+
+    def test_a_library_that_is_none_is_named(self):
+        for error, bytes_of_it in (("E0302", os.urandom(4096)), ("E0303", OTHER_LIBRARY.read_bytes())):
+            with self.subTest(error=error), tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "libnvidia-ml.so.1").write_bytes(bytes_of_it)
+                done = subprocess.run([BERTH, "doctor", "--json", "--only", "DRV29"], capture_output=True, text=True,
+                                      env={**PLAIN, "LD_LIBRARY_PATH": folder}, timeout=100)
+                document = json.loads(done.stdout)
+                self.assertEqual(found(document), ["DRV29"], document)
+                self.assertIn(error, json.dumps(document["findings"][0]))
+                self.assertIn("LD_LIBRARY_PATH", json.dumps(document["findings"][0]["fix"]))
 
     def test_it_is_quick_and_a_stuck_driver_does_not_hold_it_up(self):
         """1.5 s live, 3 s stuck; here with much slack, because tests share the machine."""

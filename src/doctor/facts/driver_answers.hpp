@@ -15,6 +15,7 @@ struct GpuAnswer {
   std::string pci_address;
   Fact<int>
       error;  // NVML's code where the GPU itself answers with one (15: lost); absent: it is fine
+  Fact<bool> silent;  // it was asked, and did not answer in time
   Fact<std::string> name, uuid;
   Fact<std::string> compute_capability;  // "8.6"
   Fact<std::uint64_t> memory_total_bytes, memory_used_bytes;
@@ -37,6 +38,9 @@ struct GpuAnswer {
 };
 
 struct DriverAnswers {
+  /// Berth's identifier of what keeps the library from answering at all ("E0302": it cannot be
+  /// loaded); absent: nothing does.
+  Fact<std::string> failure;
   Fact<int> nvml_init;             // NVML's code, 0: fine; absent: there is no libnvidia-ml.so.1
   Fact<std::string> nvml_message;  // its own words ("Driver/library version mismatch")
   Fact<std::string> driver_version;

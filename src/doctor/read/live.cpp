@@ -1,6 +1,8 @@
 #include "doctor/read/live.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/file.hpp"
 #include "doctor/bundle_json.hpp"
@@ -35,6 +37,27 @@ Fact<int> error_of(const Device& device) {
       if (const auto code = to_number(std::string_view(reason).substr(5)))
         return static_cast<int>(*code);
   return {};
+}
+
+/// Whether it was asked and kept still. A driver that is still starting has asked none of them.
+Fact<bool> silence_of(const Device& device, const model::Driver& driver) {
+  using model::Health;
+  if (device.health == Health::kAsleep || device.health == Health::kNotChecked)
+    return Unreadable{"silent", 0};
+  if (device.health != Health::kNoAnswer) return false;
+  if (driver.state != "ok" && driver.error_id != "E0313") return Unreadable{driver.message, 0};
+  return true;
+}
+
+/// What keeps the library from answering. NVML's own codes are for those who know them, silent GPUs
+/// for their own rule; and a driver that takes long to start may be about to.
+Fact<std::string> failure_of(const model::Driver& driver) {
+  if (driver.error_id == "E0307") return Unreadable{driver.message, 0};
+  constexpr auto kOthers = std::to_array<std::string_view>({"E0301", "E0304", "E0305", "E0313"});
+  if (driver.error_id.empty() ||
+      std::find(kOthers.begin(), kOthers.end(), driver.error_id) != kOthers.end())
+    return {};
+  return driver.error_id;
 }
 
 bool answered(const Device& device) {
@@ -87,6 +110,7 @@ Fact<int> init_code(const model::Driver& driver) {
 
 DriverAnswers answers_from(const model::Snapshot& snapshot) {
   DriverAnswers answers = driver_not_asked();
+  answers.failure = failure_of(snapshot.driver);
   answers.nvml_init = init_code(snapshot.driver);
   answers.nvml_message = named(snapshot.driver.message, "message");
   answers.driver_version = named(snapshot.driver.version, "driver version");
@@ -95,6 +119,7 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
   for (const Device& device : snapshot.devices) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
     GpuAnswer gpu = answer_of(device);
+    gpu.silent = silence_of(device, snapshot.driver);
     // One whose share is not known (another user's, a driver that does not say) leaves no sum.
     std::uint64_t sum = 0;
     bool known = true;
@@ -215,6 +240,8 @@ DriverAnswers ask_driver(bool gpu_sleeps) {
   options.opencl = inventory::OpenCl::kNever;
   // A driver that hangs is what people come with: an answer that takes longer is not waited for.
   options.initialisation_deadline = std::chrono::milliseconds(2000);
+  // Longer than a list of devices waits: to call a GPU silent is to call it ill.
+  options.device_deadline = std::chrono::milliseconds(1500);
   DriverAnswers answers = answers_from(inventory::observe(sources, options));
   if (!gpu_sleeps) add_details(details.finish(std::chrono::milliseconds(2500)), answers);
   return answers;

@@ -227,4 +227,8 @@ TEST_CASE("a GPU that does not answer is no other model, whatever the bus calls 
   gpus[1].error = 15;
   facts.driver.gpus = gpus;
   CHECK(diagnose(facts, Knowledge{}, {"ENV05"}).findings.empty());
+  gpus[1].error = {};
+  gpus[1].silent = true;
+  facts.driver.gpus = gpus;
+  CHECK(diagnose(facts, Knowledge{}, {"ENV05"}).findings.empty());
 }

@@ -10,9 +10,10 @@ namespace berth::doctor {
 
 inline std::vector<Rule> ground_rules() {
   std::vector<Rule> all;
-  for (const auto group : {hardware_rules(), link_rules(), driver_module_rules(),
-                           driver_node_rules(), driver_service_rules(), driver_install_rules(),
-                           driver_answer_rules(), xid_rules(), runtime_rules()})
+  for (const auto group :
+       {hardware_rules(), link_rules(), driver_module_rules(), driver_node_rules(),
+        driver_service_rules(), driver_install_rules(), driver_answer_rules(),
+        driver_silence_rules(), xid_rules(), runtime_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }
@@ -43,6 +44,7 @@ inline PciFunction healthy_gpu(const std::string& address) {
 inline GpuAnswer healthy_answer(const std::string& address) {
   GpuAnswer gpu;
   gpu.pci_address = address;
+  gpu.silent = false;
   gpu.name = std::string("NVIDIA GeForce RTX 4090");
   gpu.memory_total_bytes = 24ULL << 30;
   gpu.memory_used_bytes = 10ULL << 30;

@@ -199,6 +199,8 @@ std::vector<Mutation> answer_mutations() {
       {"DRV27", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.cc_ready = false; }); }},
       {"DRV28", [](Facts& f) { f.driver.cuda_init = 304; }},
       {"DRV28", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.error = 999; }); }},
+      {"DRV29", [](Facts& f) { f.driver.failure = std::string("E0302"); }},
+      {"DRV30", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.silent = true; }); }},
       {"RT01",
        [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.processes_memory_bytes = 0; }); }},
       {"RT03",

@@ -280,7 +280,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
      "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},
     {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
-     "HW02 DRV09 DRV13 DRV15 DRV23 FW* RT*", gpu_lost},
+     "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},
 });
 

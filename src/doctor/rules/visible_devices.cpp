@@ -330,8 +330,11 @@ void device_order(Examination& look) {
   // Of one that does not answer only the bus tells a name, which is another for the same model.
   const GpuAnswer* first = nullptr;
   bool mixed = false;
+  const auto answers = [](const GpuAnswer& gpu) {
+    return gpu.error.value_or(0) == 0 && !gpu.silent.value_or(false);
+  };
   for (const GpuAnswer& gpu : *gpus) {
-    if (gpu.error.value_or(0) != 0) continue;
+    if (!answers(gpu)) continue;
     if (look.see(gpu.name) == nullptr) return;
     if (first == nullptr) first = &gpu;
     mixed = mixed || *gpu.name != *first->name;
@@ -341,7 +344,7 @@ void device_order(Examination& look) {
       look.found(text("GPUs of different models are here: CUDA numbers them fastest "
                       "first, nvidia-smi by their slots"));
   for (const GpuAnswer& gpu : *gpus)
-    finding.evidence.push_back(fmt::format("{} {}", gpu.pci_address, *gpu.name));
+    if (answers(gpu)) finding.evidence.push_back(fmt::format("{} {}", gpu.pci_address, *gpu.name));
   finding.fix.push_back({"export CUDA_DEVICE_ORDER=PCI_BUS_ID", text("one order for both")});
 }
 

@@ -174,7 +174,7 @@ void sxid(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV23", Layer::kDriver, Severity::kError, true, msgid("Xids in the kernel's log"),
-     "DRV09 DRV24 DRV25 DRV26 FW* RT*", xid},
+     "DRV09 DRV24 DRV25 DRV26 DRV30 FW* RT*", xid},
     {"DRV24", Layer::kDriver, Severity::kError, false, msgid("SXids in the kernel's log"), "DRV15",
      sxid},
 });

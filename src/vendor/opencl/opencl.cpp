@@ -59,8 +59,12 @@ void isolate(int pipe, pid_t parent) {
 /// A folder of our own for what platforms write when they start (PoCL makes files under ~/.cache),
 /// so that looking leaves nothing behind; "" where there is no place for one.
 std::string new_cache_folder() {
-  std::string folder = env_nonempty("TMPDIR").value_or("/tmp") + "/berth-opencl-XXXXXX";
-  return ::mkdtemp(folder.data()) == nullptr ? std::string() : folder;
+  for (const std::string& place :
+       {env_nonempty("TMPDIR").value_or("/tmp"), std::string("/tmp"), std::string("/dev/shm")}) {
+    std::string folder = place + "/berth-opencl-XXXXXX";
+    if (::mkdtemp(folder.data()) != nullptr) return folder;
+  }
+  return {};
 }
 
 [[noreturn]] void be_the_child(int pipe, pid_t parent, const std::string& library,
@@ -160,7 +164,17 @@ Report Reader::finish(std::chrono::milliseconds deadline) {
   if (child_ <= 0) return report;
   const auto bytes = read_until(pipe_.get(), start_ + deadline);
   const auto facts = bytes ? decode(*bytes) : std::nullopt;
-  if (facts) return report_of(*facts, library_);
+  if (facts) {
+    report = report_of(*facts, library_);
+    // PoCL has no device then, and says nothing: that must not look like a machine without one.
+    if (facts->loaded && report.devices.empty() && cache_folder_.empty())
+      report.error = {
+          ErrorCode::kUnavailable, "E0704",
+          text("OpenCL told of no device, and could write its files nowhere: neither in "
+               "TMPDIR nor in /tmp or /dev/shm"),
+          "TMPDIR=DIR berth ls --opencl"};
+    return report;
+  }
   report.error =
       bytes ? failure("E0703",
                       text("the OpenCL library {} crashed while it listed its devices", library_))

@@ -18,7 +18,8 @@ namespace berth::opencl {
 struct Report {
   std::vector<model::Device>
       devices;  // kind kOpenCl, in the library's order; Device::index is not set
-  /// E0701 the library cannot be loaded, E0702 no answer in time, E0703 it crashed. No library at
+  /// E0701 the library cannot be loaded, E0702 no answer in time, E0703 it crashed, E0704 it has no
+  /// device where nothing can be written. No library at
   /// all is normal, and no error.
   std::optional<Error> error;
 };

@@ -1,0 +1,127 @@
+// Rules DRV29 and DRV30: the library cannot be asked, or a GPU does not answer when it is. What was
+// seen is told by the live look alone; why it is so, where it left a trace, by other rules.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr const char* kAskTheLog = "sudo dmesg | grep -iE 'nvrm|xid' | tail -30";
+
+bool is_one_of(std::string_view id, std::initializer_list<std::string_view> ids) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+void advise_reinstall(Examination& look, Finding& finding) {
+  const std::string path = shown_variable(look, "LD_LIBRARY_PATH");
+  if (!path.empty()) {
+    finding.evidence.push_back(printable(path));
+    finding.fix.push_back(
+        {"env -u LD_LIBRARY_PATH berth",
+         text("where that works, a folder of LD_LIBRARY_PATH has another library of this name: "
+              "take it out")});
+  }
+  finding.fix.push_back(
+      {"ldconfig -p | grep libnvidia-ml",
+       text("shows which library is found; install NVIDIA's driver again, by the means that "
+            "installed it")});
+}
+
+/// Rules about nodes say which, where one of them was refused.
+bool nodes_are_refused(Examination& look) {
+  const auto* nodes = look.see(look.facts.nvidia.nodes);
+  return nodes != nullptr && std::any_of(nodes->begin(), nodes->end(), [](const DeviceNode& one) {
+           const int error = one.node.open_error.value_or(0);
+           return error == EACCES || error == EPERM;
+         });
+}
+
+void advise_permission(Finding& finding) {
+  finding.fix.push_back({"ls -l /dev/nvidia*",
+                         text("the group that owns them is the one to join: sudo usermod -aG GROUP "
+                              "$USER, and log in again")});
+  finding.fix.push_back(
+      {"docker run --gpus all IMAGE", text("in a container: start it anew with its devices")});
+}
+
+void library_fails(Examination& look) {
+  const auto& driver = look.facts.driver;
+  const std::string* id = look.see(driver.failure);
+  if (id == nullptr) return;
+  const bool refused = *id == "E0308";
+  if (refused && nodes_are_refused(look)) return;
+  const std::string message = printable(driver.nvml_message.value_or(""));
+  Finding& finding = look.found(
+      refused                              ? text("the NVIDIA driver may not be used by this user")
+      : is_one_of(*id, {"E0302", "E0303"}) ? text("the library of NVIDIA's driver is not usable")
+      : is_one_of(*id, {"E0306", "E0310"}) ? text("the library of NVIDIA's driver crashes")
+      : *id == "E0311" ? text("the library of NVIDIA's driver does not finish loading")
+                       : text("NVIDIA's driver cannot be asked"));
+  // Without a GPU of NVIDIA's it keeps nobody from anything.
+  if (!machine_has_nvidia(look)) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(message.empty() ? *id : fmt::format("{} ({})", message, *id));
+  if (refused) return advise_permission(finding);
+  if (*id == "E0312") {
+    finding.fix.push_back({"ulimit -u; ulimit -n", text("the limits that it was started within")});
+    return;
+  }
+  if (is_one_of(*id, {"E0302", "E0303", "E0306", "E0310", "E0311"}))
+    advise_reinstall(look, finding);
+  else
+    finding.fix.push_back({"nvidia-smi", text("says it in the driver's own words")});
+  if (!is_one_of(*id, {"E0302", "E0303"}))
+    finding.fix.push_back({kAskTheLog, text("the kernel's side of it")});
+}
+
+void advise_reset(Finding& finding, const std::string& address) {
+  finding.fix.push_back({kAskTheLog, text("the Xid of this GPU says what happened to it: berth "
+                                          "doctor --error - reads such lines")});
+  finding.fix.push_back({fmt::format("sudo nvidia-smi --gpu-reset -i {}", pasted(address)),
+                         text("ends what runs on it; where that is refused, reboot")});
+  finding.fix.push_back({"sudo reboot", text("where processes on it cannot be ended; if it comes "
+                                             "back: its power, its slot, its heat")});
+}
+
+void gpu_silent(Examination& look) {
+  std::vector<const GpuAnswer*> silent;
+  for (const GpuAnswer& gpu : answers(look))
+    if (const bool* still = look.see(gpu.silent); still != nullptr && *still)
+      silent.push_back(&gpu);
+  if (silent.empty()) return;
+  if (silent.size() > 1 && silent.size() == answers(look).size()) {
+    // All at once: that is the driver, or what they hang on.
+    Finding& finding = look.found(text("none of the {} GPUs of NVIDIA's answers", silent.size()));
+    finding.evidence.push_back(text("NVML was asked, and no GPU answered in time"));
+    finding.fix.push_back({kAskTheLog, text("the kernel's side of it")});
+    finding.fix.push_back({"sudo reboot", text("a driver that hangs cannot be taken out of "
+                                               "the kernel")});
+    return;
+  }
+  for (const GpuAnswer* gpu : silent) {
+    const std::string address = printable(gpu->pci_address);
+    Finding& finding = look.found(text("the GPU {} does not answer", address));
+    finding.evidence.push_back(text("NVML was asked, and this GPU did not answer in time"));
+    advise_reset(finding, address);
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"DRV29", Layer::kDriver, Severity::kFatal, false,
+     msgid("a library of the driver's that cannot be asked"), "", library_fails},
+    {"DRV30", Layer::kDriver, Severity::kFatal, false, msgid("a GPU that does not answer"), "",
+     gpu_silent},
+});
+
+}  // namespace
+
+std::span<const Rule> driver_silence_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
