@@ -10,9 +10,10 @@ namespace berth::doctor {
 
 inline std::vector<Rule> ground_rules() {
   std::vector<Rule> all;
-  for (const auto group : {hardware_rules(), link_rules(), driver_module_rules(),
-                           driver_node_rules(), driver_service_rules(), driver_install_rules(),
-                           driver_answer_rules(), xid_rules(), runtime_rules()})
+  for (const auto group :
+       {hardware_rules(), link_rules(), driver_module_rules(), driver_branch_rules(),
+        driver_node_rules(), driver_service_rules(), driver_install_rules(), driver_answer_rules(),
+        xid_rules(), runtime_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }
