@@ -91,6 +91,14 @@ struct CpuBuild {
 struct PackageGpus {
   std::string package, versions, capability, source;
 };
+/// A package that asks for memory by other means than cudaMalloc, and the kinds of GPUs that may
+/// not serve them: "vgpu", "jetson", "wsl". `use`: a release that does not; `set`: a command that
+/// helps.
+struct MemoryUser {
+  std::string package, versions;
+  std::vector<std::string> where;
+  std::string use, set, source;
+};
 /// The CUDA of the newest ptxas that Triton's wheels bring.
 struct TritonPtxas {
   std::string versions, cuda, source;
@@ -127,6 +135,7 @@ struct Compatibility {
   std::vector<RocmWheel> rocm_wheels;
   std::vector<CpuBuild> cpu_builds;
   std::vector<PackageGpus> package_gpus;
+  std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
   std::vector<GpuFamily> families;
   std::vector<IntelKernel> intel_kernels;

@@ -142,6 +142,9 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/cpu_builds/rows"))
     known.cpu_builds.push_back({word(row, "package"), word(row, "v"), word(row, "use"),
                                 word(row, "source"), is_true(row, "beside")});
+  for (const json& row : at(document, "compat/memory_users/rows"))
+    known.memory_users.push_back({word(row, "package"), word(row, "v"), words(row, "where"),
+                                  word(row, "use"), word(row, "set"), word(row, "source")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});

@@ -48,6 +48,7 @@ std::vector<Rule> all_rules() {
                            build_rules(),
                            import_rules(),
                            fit_rules(),
+                           memory_rules(),
                            compiler_rules(),
                            processor_rules(),
                            runtime_rules(),

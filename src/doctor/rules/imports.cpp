@@ -130,11 +130,14 @@ void tensorrt_without_dla(Examination& look) {
   };
   const auto library = named_so("libnvinfer.so");
   if (library == libraries->end() || named_so("libnvdla_compiler.so") != libraries->end()) return;
-  constexpr int kJetPack5 = 34, kJetPack6 = 36;
+  constexpr int kJetPack4 = 32, kJetPack5 = 34, kJetPack6 = 36;
   const int l4t = look.facts.machine.l4t.value_or(0);
   const bool made_for_jetpack =
       tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
-  const bool has_accelerator = l4t >= kJetPack5 && l4t <= kJetPack6;
+  // Of JetPack 4 not every board's does, before TensorRT 8.2.
+  const bool has_accelerator =
+      (l4t >= kJetPack5 && l4t <= kJetPack6) ||
+      (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
   if (!made_for_jetpack && !has_accelerator) return;
   Finding& finding = look.found(text(
       "TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, and it is not here",

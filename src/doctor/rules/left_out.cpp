@@ -147,7 +147,7 @@ void kernel_too_old(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"AMD06", Layer::kDriver, Severity::kFatal, true,
-     msgid("an AMD GPU that the kernel does not compute on"), "AMD01 AMD02 AMD05 FW*",
+     msgid("an AMD GPU that the kernel does not compute on"), "AMD01 AMD02 AMD04 AMD05 FW*",
      left_out_by_kfd},
     {"XPU04", Layer::kDriver, Severity::kFatal, true,
      msgid("an Intel GPU that is newer than the kernel"), "HW02 XPU02 XPU03 FW*", kernel_too_old},
