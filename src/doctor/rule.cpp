@@ -49,6 +49,7 @@ std::vector<Rule> all_rules() {
                            import_rules(),
                            fit_rules(),
                            memory_rules(),
+                           program_rules(),
                            compiler_rules(),
                            processor_rules(),
                            runtime_rules(),

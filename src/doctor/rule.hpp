@@ -98,6 +98,7 @@ std::span<const Rule> build_rules();      // and builds that are not for this GP
 std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit
 std::span<const Rule> memory_rules();     // how they take memory
+std::span<const Rule> program_rules();    // and what is no package
 std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();

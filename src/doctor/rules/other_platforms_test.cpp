@@ -90,8 +90,8 @@ void set(Facts& facts, const std::string& name, const std::string& value) {
   facts.process.environment = changed;
 }
 
-const std::vector<Mutation>& mutations() {
-  static const std::vector<Mutation> all{
+std::vector<Mutation> vendor_mutations() {
+  return {
       {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = node("/dev/kfd", 0, EACCES); }},
       {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = {}; }},
       {"AMD01", radeon,
@@ -136,6 +136,11 @@ const std::vector<Mutation>& mutations() {
       {"XPU02", arc, [](Facts& f) { f.files.intel_driver = std::vector<LibraryFile>{}; }},
       {"XPU03", arc,
        [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086, EACCES)}; }},
+  };
+}
+
+std::vector<Mutation> machine_mutations() {
+  return {
       {"WSL01", wsl,
        [](Facts& f) {
          f.files.nvml =
@@ -163,6 +168,11 @@ const std::vector<Mutation>& mutations() {
          f.platform.cpu.frequency_driver = std::string("acpi-cpufreq");
        }},
   };
+}
+
+std::vector<Mutation> mutations() {
+  std::vector<Mutation> all = vendor_mutations();
+  for (Mutation& one : machine_mutations()) all.push_back(std::move(one));
   return all;
 }
 
