@@ -69,14 +69,15 @@ def printed(berth: str, *words: str, stream: str = "stdout", **variables: str):
     return json.loads(getattr(done, stream))
 
 
-# One job has ended by a signal, one has a part of a GPU until its limit or its end, one waits for all of them.
+# One job has ended by a signal, one has a part of a GPU until its limit or its end, one waits for all of them, and so does an array.
 QUEUE = """
 "$0" run --gpus 1 --name short -- sh -c 'kill -9 $$' 2>/dev/null
 "$0" run --memory 8GiB --cpus 1 -- sleep 1000 2>/dev/null &
 while ! "$0" jobs | grep -q running; do sleep 0.1; done
 "$0" run --devices 0,1,2,3 2>/dev/null -- true &
 while ! "$0" jobs | grep -q waiting; do sleep 0.1; done
-"$0" jobs --json; "$0" why 3 --json; "$0" why 1 --json
+"$0" run --queue --gpus 4 --array 1-2%1 -- true >/dev/null
+"$0" jobs --json; "$0" why 3 --json; "$0" why 1 --json; "$0" why 4 --json
 """
 
 

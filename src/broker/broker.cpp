@@ -19,6 +19,12 @@ int user_of(const Job& job) {
   return static_cast<int>(job.uid);
 }
 
+/// What is queued for the CPU counts as one core, though it may use all: else a hundred would start
+/// at once.
+bool takes_a_core(const Job& job, int devices) {
+  return job.queued && devices == 0 && !job.request.cpus;
+}
+
 /// The unit of a placement's device, or of its partition.
 std::string unit_of(const model::Snapshot& snapshot, int index, const std::string& partition) {
   if (!partition.empty()) return partition;
@@ -57,20 +63,40 @@ void Broker::set_user(std::uint32_t uid, const policy::UserRules& rules) {
   queue_.set_user(static_cast<int>(uid), rules);
 }
 
+double Broker::ahead(std::uint32_t uid, Now now) const {
+  return queue_.shares().ahead(static_cast<int>(uid), now.steady);
+}
+
+void Broker::set_ahead(std::uint32_t uid, double seconds, Now now) {
+  queue_.set_ahead(static_cast<int>(uid), seconds, now.steady);
+}
+
 Status Broker::drain(const std::string& unit, bool drained) {
   if (std::find(units_.begin(), units_.end(), unit) == units_.end())
     return Error{ErrorCode::kNotFound, "E0413", text("there is no device {}", unit), "berth ls"};
   std::erase(drained_, unit);
-  // Job 0 is nobody's: place() gives the unit to no one else.
-  std::erase_if(ledger_.holdings, [&](const model::Holding& one) {
-    return one.job == 0 && one.user.empty() && one.unit == unit;
-  });
-  if (drained) {
-    drained_.push_back(unit);
-    ledger_.holdings.push_back({0, "", unit, 0});
-  }
-  reckon_machine();
+  if (drained) drained_.push_back(unit);
+  close_drained();
   return Done{};
+}
+
+void Broker::restore_drained(std::vector<std::string> units) {
+  drained_ = std::move(units);
+  close_drained();
+}
+
+void Broker::close_drained() {
+  const auto place = [&](const std::string& unit) {
+    return std::find(units_.begin(), units_.end(), unit) - units_.begin();
+  };
+  std::sort(drained_.begin(), drained_.end(),
+            [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
+  std::erase_if(ledger_.holdings,
+                [&](const model::Holding& one) { return one.job == 0 && one.user.empty(); });
+  // Job 0 is nobody's: place() gives the unit to no one else.
+  for (const std::string& unit : drained_) ledger_.holdings.push_back({0, "", unit, 0});
+  reckon_machine();
+  reconsider();
 }
 
 void Broker::set_elsewhere(std::vector<std::string> units) {
@@ -94,51 +120,125 @@ void Broker::reckon_machine() {
 
 // In and out of the line.
 
+bool Broker::is_over(JobId job_or_array) const {
+  const Job* found = job(job_or_array);
+  return found == nullptr ? arrays_.is_over(job_or_array) : model::has_ended(found->state);
+}
+
 bool Broker::waits_for_another(const Job& job) const {
-  return std::any_of(job.after.begin(), job.after.end(), [&](JobId other) {
-    const Job* found = this->job(other);
-    return found != nullptr && !model::has_ended(found->state);
-  });
+  return std::any_of(job.after.begin(), job.after.end(),
+                     [&](JobId other) { return !is_over(other); });
 }
 
 void Broker::stand_in_line(const Job& job) {
+  if (job.task && !arrays_.enter(job)) return;
   const Pending& pending = pending_.at(job.id);
   queue_.add({job.id, user_of(job), pending.demand, job.time_limit, job.tier, job.priority,
               pending.queued});
 }
 
-Result<JobId> Broker::submit(Job job, Now now) {
+/// Out of line, or never in it, or over: another of its array may come in its place.
+void Broker::leave_line(const Job& job, Now now) {
+  queue_.remove(job.id, now.steady);
+  passed_over_.erase(job.id);
+  if (!job.task) return;
+  if (const auto next = arrays_.leave(job)) stand_in_line(jobs_.at(*next));
+}
+
+Status Broker::check_after(const Job& job) const {
   for (const JobId other : job.after) {
-    const Job* found = this->job(other);
+    const std::set<JobId> of_array = arrays_.jobs(other);
+    const Job* found = this->job(of_array.empty() ? other : *of_array.begin());
     if (found == nullptr || found->uid != job.uid) return no_such_job(other);
-    if (model::has_ended(found->state) && found->state != JobState::kDone)
+    const bool went_well =
+        of_array.empty() ? found->state == JobState::kDone : arrays_.is_good(other);
+    if (is_over(other) && !went_well)
       return Error{ErrorCode::kInvalidArgument, "E0903",
                    text("job {} did not end well, so nothing can come after it", other),
                    "berth jobs"};
   }
+  return Done{};
+}
+
+/// On a machine that has no such device, who would take the CPU takes it at once.
+Result<policy::Demand> Broker::demand_of(Job& job) const {
   auto demand = policy::demand_of(job.request, snapshot_, units_);
-  if (!demand) return std::move(demand).error();
+  if (!demand && demand.error().code == ErrorCode::kNoDevice && job.or_cpu_after) {
+    job.request = policy::on_cpu(job.request);
+    demand = policy::demand_of(job.request, snapshot_, units_);
+  }
+  if (demand && takes_a_core(job, demand->devices)) demand->cpus = 1;
+  return demand;
+}
+
+JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.id = next_++;
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
-  pending_[job.id] = {*demand, now.steady};
-  for (const JobId other : job.after)
-    if (!model::has_ended(jobs_.at(other).state)) followers_[other].insert(job.id);
-  if (job.state == JobState::kWaiting && !waits_for_another(job)) stand_in_line(job);
-  changed_.insert(job.id);
-  const JobId id = job.id;
-  jobs_.emplace(id, std::move(job));
-  return id;
+  const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
+  if (kept.task) arrays_.add(kept);
+  pending_[kept.id] = {demand, now.steady};
+  if (kept.or_cpu_after && demand.devices > 0) may_turn_.insert(kept.id);
+  for (const JobId other : kept.after)
+    if (!is_over(other)) followers_[other].insert(kept.id);
+  if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
+  changed_.insert(kept.id);
+  return kept.id;
+}
+
+Result<JobId> Broker::submit(Job job, Now now) {
+  if (auto sound = check_after(job); !sound) return std::move(sound).error();
+  const auto demand = demand_of(job);
+  if (!demand) return demand.error();
+  return enter(std::move(job), *demand, now);
+}
+
+Result<JobId> Broker::submit_array(const Job& job, const model::ArrayRange& range, Now now) {
+  if (auto sound = check_after(job); !sound) return std::move(sound).error();
+  Job task = job;
+  const auto demand = demand_of(task);
+  if (!demand) return demand.error();
+  const JobId array = next_++;
+  for (const int index : range.indices) {
+    task.task = {array, index, range.at_most};
+    enter(task, *demand, now);
+  }
+  return array;
+}
+
+void Broker::turn_to_cpu(Now now) {
+  for (auto at = may_turn_.begin(); at != may_turn_.end();) {
+    Job& job = jobs_.at(*at);
+    const auto pending = pending_.find(job.id);
+    if (pending == pending_.end()) {  // it runs, or is over
+      at = may_turn_.erase(at);
+      continue;
+    }
+    const JobId id = *at++;
+    if (queue_.waiting(id) == nullptr || now.steady - pending->second.queued < *job.or_cpu_after)
+      continue;
+    model::Request before = std::exchange(job.request, policy::on_cpu(job.request));
+    const auto demand = demand_of(job);
+    if (!demand || !policy::fit(queue_.pool(), *demand)) {
+      job.request = std::move(before);
+      continue;
+    }
+    queue_.remove(id, now.steady);
+    pending->second.demand = *demand;
+    stand_in_line(job);
+    may_turn_.erase(id);
+    changed_.insert(id);
+  }
 }
 
 void Broker::restore(const Job& job, Now now) {
   next_ = std::max(next_, job.id + 1);
   Job& kept = jobs_.insert_or_assign(job.id, job).first->second;
+  if (kept.task) arrays_.add(kept);
   if (model::has_ended(kept.state)) return;
-  auto demand = policy::demand_of(kept.request, snapshot_, units_);
+  auto demand = demand_of(kept);
   for (const JobId other : kept.after)
-    if (const Job* one = this->job(other); one != nullptr && !model::has_ended(one->state))
-      followers_[other].insert(kept.id);
+    if (!is_over(other)) followers_[other].insert(kept.id);
   const auto steady = [&](std::int64_t then) {
     return now.steady -
            std::chrono::milliseconds(std::max<std::int64_t>(0, now.unix_milliseconds - then));
@@ -151,7 +251,7 @@ void Broker::restore(const Job& job, Now now) {
     policy::Demand has;
     has.devices = static_cast<int>(kept.grants.size());
     has.memory_bytes = kept.grants.empty() ? 0 : kept.grants.front().memory_bytes;
-    has.cpus = static_cast<int>(kept.cpus.size());
+    has.cpus = takes_a_core(kept, has.devices) ? 1 : static_cast<int>(kept.cpus.size());
     queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), kept.time_limit,
                   steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds))});
     take_lease(kept);
@@ -163,9 +263,11 @@ void Broker::restore(const Job& job, Now now) {
     kept.why = demand.error().message;
     kept.ended_unix_milliseconds = now.unix_milliseconds;
     changed_.insert(kept.id);
+    ended(kept, now);
     return;
   }
   pending_[kept.id] = {*demand, steady(kept.submitted_unix_milliseconds)};
+  if (kept.or_cpu_after && demand->devices > 0) may_turn_.insert(kept.id);
   if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
 }
 
@@ -188,13 +290,11 @@ Status Broker::cancel(JobId id, Caller caller, Now now) {
   const auto found = changeable(id, caller);
   if (!found) return found.error();
   Job& job = **found;
-  queue_.remove(id, now.steady);
-  passed_over_.erase(id);
   pending_.erase(id);
   job.state = JobState::kCancelled;
   job.ended_unix_milliseconds = now.unix_milliseconds;
   changed_.insert(id);
-  follow(job, now);
+  ended(job, now);
   return Done{};
 }
 
@@ -206,8 +306,7 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
   job.state = held ? JobState::kHeld : JobState::kWaiting;
   changed_.insert(id);
   if (held) {
-    queue_.remove(id, now.steady);
-    passed_over_.erase(id);
+    leave_line(job, now);
   } else {
     pending_.at(id).queued = now.steady;
     if (!waits_for_another(job)) stand_in_line(job);
@@ -215,17 +314,30 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
   return Done{};
 }
 
+/// Its state is its last.
+void Broker::ended(const Job& job, Now now) {
+  leave_line(job, now);
+  over_.emplace_back(job.id, job.state == JobState::kDone);
+  if (job.task && arrays_.ended(job))
+    over_.emplace_back(job.task->array, arrays_.is_good(job.task->array));
+  // What follows may end others; a chain of them may be long, so they queue up here.
+  if (std::exchange(following_, true)) return;
+  for (std::size_t i = 0; i < over_.size(); ++i) follow(over_[i].first, over_[i].second, now);
+  over_.clear();
+  following_ = false;
+}
+
 /// Those that waited for it come into line, or go with it.
-void Broker::follow(const Job& ended, Now now) {
-  const auto found = followers_.find(ended.id);
+void Broker::follow(JobId over, bool well, Now now) {
+  const auto found = followers_.find(over);
   if (found == followers_.end()) return;
   const std::set<JobId> waiting = std::move(found->second);
   followers_.erase(found);
   for (const JobId id : waiting) {
     Job& job = jobs_.at(id);
     if (job.state != JobState::kWaiting && job.state != JobState::kHeld) continue;
-    if (ended.state != JobState::kDone) {
-      job.why = text("job {}, which it was to come after, did not end well", ended.id);
+    if (!well) {
+      job.why = text("job {}, which it was to come after, did not end well", over);
       static_cast<void>(cancel(id, {job.uid, true}, now));
     } else if (job.state == JobState::kWaiting && !waits_for_another(job)) {
       stand_in_line(job);
@@ -304,7 +416,8 @@ void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.owners == owners) return;
   found->second.owners = std::move(owners);
-  changed_.insert(id);
+  // Who keeps a queued job its folder knows.
+  if (!found->second.queued) changed_.insert(id);
 }
 
 void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
@@ -320,7 +433,7 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   job.ended_unix_milliseconds = now.unix_milliseconds;
   job.owners.clear();
   changed_.insert(id);
-  follow(job, now);
+  ended(job, now);
 }
 
 std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
@@ -329,9 +442,10 @@ std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
     const Job& job = at->second;
     // The newest stays: from it a broker that follows this one knows which numbers were used.
     const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
-                        job.id + 1 < next_ &&
+                        !(job.task && followers_.contains(job.task->array)) && job.id + 1 < next_ &&
                         job.ended_unix_milliseconds.value_or(0) < unix_milliseconds;
     if (is_old) gone.push_back(job.id);
+    if (is_old && job.task && arrays_.forget(job)) gone.push_back(job.task->array);
     at = is_old ? jobs_.erase(at) : std::next(at);
   }
   for (const JobId id : gone) changed_.erase(id);

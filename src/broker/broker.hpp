@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "broker/arrays.hpp"
+#include "model/array_range.hpp"
 #include "model/job.hpp"
 #include "model/ledger.hpp"
 #include "model/snapshot.hpp"
@@ -42,17 +44,27 @@ class Broker {
   /// What the machine looks like now; `processes` says which of its processes belong to which job.
   void see(model::Snapshot snapshot, std::vector<model::JobProcess> processes);
   void set_user(std::uint32_t uid, const policy::UserRules& rules);
+  /// Device-seconds for their weight that a user had more than who had least.
+  [[nodiscard]] double ahead(std::uint32_t uid, Now now) const;
+  void set_ahead(std::uint32_t uid, double seconds, Now now);
   /// Units that get no new jobs. Fails with kNotFound (E0413).
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
+  /// As they were written down; they may not be there now.
+  void restore_drained(std::vector<std::string> units);
 
   /// Units on which jobs of other brokers of this machine are; replaces those of before.
   void set_elsewhere(std::vector<std::string> units);
 
-  /// As it stood in the journal; by ascending id, after the first see() and before all else.
+  /// As it stood in the journal; after the first see() and before all else. First those that run,
+  /// then the others, by ascending id.
   void restore(const Job& job, Now now);
   /// Takes what was asked for and by whom; gives id, state and time. Fails as policy::demand_of,
   /// and with kNotFound (E0901: `after` names a job that is not there).
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
+  /// As many jobs like this one, the ids of which follow that of the array, which it returns.
+  [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
+  /// Jobs that waited for a GPU as long as they would, and fit on the CPU, go there.
+  void turn_to_cpu(Now now);
   /// Starts what fits, in the order of the queue; ids of what started.
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
   /// The processes whose lives are the job's; replaces those of before.
@@ -81,6 +93,10 @@ class Broker {
   [[nodiscard]] const std::vector<std::string>& elsewhere() const { return elsewhere_; }
   /// Jobs that changed since this was asked last: to be written down before anyone is told.
   [[nodiscard]] std::set<JobId> changed();
+  /// The jobs of an array; none where there is none of that id.
+  [[nodiscard]] std::set<JobId> jobs_of_array(JobId id) const { return arrays_.jobs(id); }
+  /// Whether it keeps out of line only because enough of its array are in it.
+  [[nodiscard]] bool waits_for_its_array(const Job& job) const { return arrays_.is_aside(job); }
 
  private:
   struct Pending {
@@ -89,14 +105,21 @@ class Broker {
   };
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
+  [[nodiscard]] bool is_over(JobId job_or_array) const;
+  [[nodiscard]] Status check_after(const Job& job) const;
+  [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
+  JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);
-  void follow(const Job& ended, Now now);
+  void leave_line(const Job& job, Now now);
+  void ended(const Job& job, Now now);
+  void follow(JobId over, bool well, Now now);
   void take_lease(const Job& job);
   void give_lease_back(const Job& job);
   [[nodiscard]] bool start(const policy::Start& start, Now now);
   [[nodiscard]] std::vector<int> positions_of(const Job& job) const;
   void reckon_machine();
   void reconsider();
+  void close_drained();
 
   model::Snapshot snapshot_;
   model::Ledger ledger_;
@@ -106,6 +129,10 @@ class Broker {
   std::map<JobId, Pending> pending_;            // those that wait, in line or not
   std::map<JobId, std::set<JobId>> followers_;  // by the job that they wait for
   std::set<JobId> changed_, passed_over_;
+  std::set<JobId> may_turn_;  // to the CPU, when they have waited long enough
+  Arrays arrays_;
+  std::vector<std::pair<JobId, bool>> over_;  // whose followers are yet to be told, and how it went
+  bool following_ = false;
   JobId next_ = 1;
 };
 

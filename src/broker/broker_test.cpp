@@ -7,6 +7,9 @@
 #include <random>
 #include <set>
 
+#include "broker/machines_for_tests.hpp"
+
+using namespace berth::broker::for_tests;  // NOLINT(google-build-using-namespace)
 using berth::broker::Broker;
 using berth::broker::Job;
 using berth::broker::JobId;
@@ -14,60 +17,6 @@ using berth::broker::JobState;
 using berth::broker::Now;
 using berth::model::Device;
 using berth::model::Snapshot;
-
-namespace {
-
-constexpr std::uint64_t kGiB = 1ULL << 30;
-
-Snapshot gpus(int count, std::uint64_t gib = 24) {
-  Snapshot machine;
-  machine.host.cpu.affinity = "0-15";
-  machine.host.cpu.cores_total = machine.host.cpu.cores_affinity = 16;
-  machine.host.cpu.cores_usable = 16;
-  for (int i = 0; i < count; ++i) {
-    Device device;
-    device.index = i;
-    device.vendor = berth::model::Vendor::kNvidia;
-    device.name = "A";
-    device.uuid = "GPU-" + std::to_string(i);
-    device.health = berth::model::Health::kOk;
-    device.compute_mode = "default";
-    device.readings.memory_total_bytes = gib * kGiB;
-    device.readings.memory_used_bytes = 0;
-    machine.devices.push_back(device);
-  }
-  return machine;
-}
-
-Now at(int seconds) {
-  return {std::chrono::seconds(seconds), 1'700'000'000'000 + seconds * 1000LL};
-}
-
-Job wants(int devices, std::uint32_t uid = 1) {
-  Job job;
-  job.uid = uid;
-  job.user = "u" + std::to_string(uid);
-  job.request.gpus = devices;
-  return job;
-}
-
-JobId submit(Broker& broker, Job job, int seconds = 0) {
-  const auto id = broker.submit(std::move(job), at(seconds));
-  REQUIRE(id);
-  return *id;
-}
-
-Broker on(const Snapshot& machine) {
-  Broker broker;
-  broker.see(machine, {});
-  return broker;
-}
-
-std::string unit(const Broker& broker, JobId id) {
-  return broker.job(id)->grants.at(0).unit;
-}
-
-}  // namespace
 
 TEST_CASE("three jobs for two devices: the third waits and starts when one ends") {
   Broker broker = on(gpus(2));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 
@@ -90,13 +91,22 @@ Job parse(const Json& json) {
     job.request = request_of(*found);
   take(json, "command", job.command);
   take(json, "queued", job.queued);
-  take(json, "log", job.log);
   take(json, "priority", job.priority);
   take(json, "tier", job.tier);
   std::optional<std::int64_t> limit;
   take(json, "time_limit_milliseconds", limit);
   if (limit) job.time_limit = std::chrono::milliseconds(*limit);
+  limit.reset();
+  take(json, "or_cpu_after_milliseconds", limit);
+  if (limit) job.or_cpu_after = std::chrono::milliseconds(*limit);
   take(json, "after", job.after);
+  if (json.contains("task")) {
+    const Json& task = json.at("task");
+    job.task.emplace();
+    take(task, "array", job.task->array);
+    take(task, "index", job.task->index);
+    take(task, "at_most", job.task->at_most);
+  }
   std::string state;
   take(json, "state", state);
   job.state = model::job_state(state).value_or(model::JobState::kWaiting);
@@ -135,7 +145,6 @@ std::string record_of(const Job& job) {
   add("user", job.user);
   add("name", job.name);
   add("command", job.command);
-  add("log", job.log);
   if (job.queued) out["queued"] = true;
   add("after", job.after);
   add("cpus", job.cpus);
@@ -144,6 +153,10 @@ std::string record_of(const Job& job) {
   if (job.priority != 0) out["priority"] = job.priority;
   if (job.tier != 0) out["tier"] = job.tier;
   if (job.time_limit) out["time_limit_milliseconds"] = job.time_limit->count();
+  if (job.or_cpu_after) out["or_cpu_after_milliseconds"] = job.or_cpu_after->count();
+  if (job.task)
+    out["task"] = {
+        {"array", job.task->array}, {"index", job.task->index}, {"at_most", job.task->at_most}};
   if (job.started_unix_milliseconds) out["started"] = *job.started_unix_milliseconds;
   if (job.ended_unix_milliseconds) out["ended"] = *job.ended_unix_milliseconds;
   for (const model::Grant& grant : job.grants)
@@ -159,7 +172,7 @@ Result<Job> job_of(std::string_view record) {
     return parse(Json::parse(record));
   } catch (const Json::exception& problem) {
     return Error{ErrorCode::kInvalidArgument, "E0904",
-                 text("this is no job's record: {}", problem.what()), ""};
+                 text("this is no job's record: {}", printable(problem.what())), ""};
   }
 }
 

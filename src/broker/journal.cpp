@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/descriptor.hpp"
@@ -96,10 +97,34 @@ Error damaged(const std::string& file, const std::string& why) {
                shown, shown)};
 }
 
-Error unwritable(const std::string& folder, int problem) {
+Error unusable(const std::string& path, const std::string& why, const std::string& hint) {
   return {ErrorCode::kUnavailable, "E0907",
-          text("the journal {} cannot be used: {}", printable(folder), ::strerrordesc_np(problem)),
-          "ls -ld " + printable(folder)};
+          text("the journal {} cannot be used: {}", printable(path), why), hint};
+}
+
+Error unwritable(const std::string& folder, int problem) {
+  return unusable(folder, ::strerrordesc_np(problem), "ls -ld " + printable(folder));
+}
+
+/// What SQLite found wrong, when nothing is promised yet.
+Error not_opened(const std::string& file, sqlite3* database) {
+  const std::string shown = printable(file);
+  const std::string why = ::sqlite3_errmsg(database);
+  switch (::sqlite3_errcode(database)) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {ErrorCode::kUnavailable, "E0906", text("another broker has the journal {}", shown),
+              "berth jobs"};
+    case SQLITE_FULL:
+      return unusable(file, why, "df -h " + shown);
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR:
+    case SQLITE_PERM:
+      return unusable(file, why, "ls -l " + shown);
+    default:
+      return damaged(file, why);
+  }
 }
 
 Status make_folder(const std::string& folder) {
@@ -110,6 +135,32 @@ Status make_folder(const std::string& folder) {
   }
 }
 
+/// Whoever may write there decides what is run in our name: the queue keeps its jobs beside the
+/// journal. In a folder like /var/tmp anybody can have made it before us.
+Status check_folder(const std::string& folder) {
+  struct stat link = {};
+  struct stat status = {};
+  if (::lstat(folder.c_str(), &link) != 0 || ::stat(folder.c_str(), &status) != 0)
+    return unwritable(folder, errno);
+  const std::string shown = printable(folder);
+  if (!S_ISDIR(status.st_mode)) return unwritable(folder, ENOTDIR);
+  for (const uid_t owner : {status.st_uid, link.st_uid})
+    if (owner != ::geteuid() && (owner != 0 || owner == status.st_uid))
+      return unusable(folder, text("it belongs to another user (uid {})", owner),
+                      "ls -ld " + shown);
+  if ((status.st_mode & 022) != 0)
+    return unusable(folder, text("others can write to it"), "chmod go-w " + shown);
+  return Done{};
+}
+
+/// SQLite follows no link at all where it is told to follow none to the file.
+std::string without_links(const std::string& folder) {
+  char* const whole = ::realpath(folder.c_str(), nullptr);
+  const std::string path = whole != nullptr ? whole : folder;
+  std::free(whole);
+  return path;
+}
+
 bool execute(sqlite3* database, const char* sql) {
   return ::sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
@@ -118,6 +169,7 @@ bool execute(sqlite3* database, const char* sql) {
 
 struct Journal::Parts {
   std::string file;
+  std::int64_t format = 0;  // of what was there; 0: nothing
   Database database{nullptr, &::sqlite3_close_v2};
   Statement begin, commit, roll_back, write, remove, get, set;
   Descriptor wal;
@@ -133,20 +185,15 @@ struct Journal::Parts {
 
   Status prepare() {
     sqlite3* const to = database.get();
-    // Exclusive: one broker, no shared memory file, and no lock to take a second time.
-    if (!execute(to, "PRAGMA locking_mode = EXCLUSIVE") ||
-        !execute(to, "PRAGMA journal_mode = WAL") || !execute(to, "PRAGMA synchronous = NORMAL") ||
+    if (!execute(to, "PRAGMA journal_mode = WAL") || !execute(to, "PRAGMA synchronous = NORMAL") ||
         !execute(to, "PRAGMA wal_autocheckpoint = 0") ||
         !execute(to,
                  "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
         !execute(to,
-                 "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)")) {
-      const int code = ::sqlite3_errcode(to);
-      if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return Error{ErrorCode::kUnavailable, "E0906",
-                     text("another broker has the journal {}", printable(file)), "berth jobs"};
-      return damaged(file, ::sqlite3_errmsg(to));
-    }
+                 "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)") ||
+        (format < kFormat &&
+         !execute(to, ("PRAGMA user_version = " + std::to_string(kFormat)).c_str())))
+      return not_opened(file, to);
     begin = Statement(to, "BEGIN IMMEDIATE");
     commit = Statement(to, "COMMIT");
     roll_back = Statement(to, "ROLLBACK");
@@ -159,19 +206,24 @@ struct Journal::Parts {
     return Done{};
   }
 
+  /// Before anything is written: what a newer one keeps there stays as it is.
   Status check_format() {
-    Statement ask(database.get(), "PRAGMA user_version");
-    if (!ask || ask.step() != SQLITE_ROW) return damaged(file, ::sqlite3_errmsg(database.get()));
-    const std::int64_t format = ask.number(0);
-    ask.reset();
-    if (format > kFormat)
-      return Error{ErrorCode::kUnavailable, "E0907",
-                   text("the journal {} is of a newer Berth (format {}, this one knows {})",
-                        printable(file), format, kFormat),
-                   "berth --version"};
-    if (format == kFormat) return Done{};
-    const std::string raise = "PRAGMA user_version = " + std::to_string(kFormat);
-    return execute(database.get(), raise.c_str()) ? Status(Done{}) : Status(failed());
+    sqlite3* const to = database.get();
+    // Exclusive: one broker, no shared memory file, and no lock to take a second time.
+    if (!execute(to, "PRAGMA locking_mode = EXCLUSIVE")) return not_opened(file, to);
+    Statement ask(to, "PRAGMA user_version");
+    if (!ask || ask.step() != SQLITE_ROW) return not_opened(file, to);
+    format = ask.number(0);
+    if (format <= kFormat) return Done{};
+    return Error{ErrorCode::kUnavailable, "E0907",
+                 text("the journal {} is of a newer Berth (format {}, this one knows {})",
+                      printable(file), format, kFormat),
+                 "berth --version"};
+  }
+
+  /// Moved into the database when the broker ends; never before all of it was read.
+  void move_wal_at_the_end(bool move) {
+    ::sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, move ? 0 : 1, nullptr);
   }
 };
 
@@ -182,22 +234,24 @@ Journal::~Journal() = default;
 
 Result<Journal> Journal::open(const std::string& folder) {
   if (auto made = make_folder(folder); !made) return std::move(made).error();
+  if (auto checked = check_folder(folder); !checked) return std::move(checked).error();
   if (const auto kind = network_file_system(folder); !kind.empty())
     return Error{ErrorCode::kUnavailable, "E0905",
                  text("{} is on a network file system ({}): locks there cannot be trusted",
                       printable(folder), kind),
                  "export XDG_STATE_HOME=/var/tmp/$USER"};
   auto parts = std::make_unique<Parts>();
-  parts->file = folder + "/journal.db";
+  parts->file = without_links(folder) + "/journal.db";
   sqlite3* opened = nullptr;
   const int code =
       ::sqlite3_open_v2(parts->file.c_str(), &opened,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
   parts->database.reset(opened);
-  if (code != SQLITE_OK) return damaged(parts->file, ::sqlite3_errstr(code));
+  if (code != SQLITE_OK) return not_opened(parts->file, opened);
+  parts->move_wal_at_the_end(false);
   ::chmod(parts->file.c_str(), 0600);
-  if (auto ready = parts->prepare(); !ready) return std::move(ready).error();
   if (auto fits = parts->check_format(); !fits) return std::move(fits).error();
+  if (auto ready = parts->prepare(); !ready) return std::move(ready).error();
   parts->wal.reset(::open((parts->file + "-wal").c_str(), O_RDONLY | O_CLOEXEC));
   return Journal(std::move(parts));
 }
@@ -211,8 +265,8 @@ Result<std::vector<model::Job>> Journal::jobs() const {
     if (!job) return damaged(parts_->file, job.error().message);
     jobs.push_back(*std::move(job));
   }
-  if (!all || code != SQLITE_DONE)
-    return damaged(parts_->file, ::sqlite3_errmsg(parts_->database.get()));
+  if (!all || code != SQLITE_DONE) return not_opened(parts_->file, parts_->database.get());
+  parts_->move_wal_at_the_end(true);
   return jobs;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/lease.hpp"
 #include "output/error.hpp"
+#include "output/jobs_text.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -62,6 +63,12 @@ Result<std::optional<JobCalls>> JobCalls::reach(IfNone if_none) {
   return std::optional(JobCalls(*std::move(client)));
 }
 
+Result<JobCalls> JobCalls::reach_or_start() {
+  auto client = broker_here(IfNone::kStart);
+  if (!client) return std::move(client).error();
+  return JobCalls(*std::move(client));
+}
+
 Result<JobCalls> JobCalls::reach_for(std::string_view word) {
   auto calls = reach(IfNone::kStart);
   if (!calls) return std::move(calls).error();
@@ -83,19 +90,42 @@ Status JobCalls::again(const Error& error, steady_clock::time_point begun) {
 }
 
 Result<client::Response> JobCalls::call(std::string_view method, const std::string& path,
-                                        milliseconds at_most) {
+                                        milliseconds at_most, const std::string& body) {
   for (;;) {
     const auto begun = steady_clock::now();
-    auto answer = client_.call(method, path, method == "POST" ? "{}" : "", at_most);
+    auto answer = client_.call(method, path, method == "POST" ? body : "", at_most);
     if (answer) return answer;
     if (auto next = again(answer.error(), begun); !next) return std::move(next).error();
   }
 }
 
-Result<Job> JobCalls::job(JobId id) {
+Result<std::vector<Job>> JobCalls::jobs(JobId id) {
   const auto answer = call("GET", job_path(id), kAnswerSoon);
   if (!answer) return answer.error();
-  return client::job_in(*answer);
+  return client::jobs_in(*answer);
+}
+
+Result<Job> JobCalls::job(JobId id) {
+  auto found = jobs(id);
+  if (!found) return std::move(found).error();
+  if (found->size() == 1 && found->front().id == id) return std::move(found->front());
+  return Error{ErrorCode::kInvalidArgument, "E0935",
+               text("{} is an array of {} jobs", id, found->size()),
+               text("name one of them: {}", output::job_number(found->front()))};
+}
+
+/// "7_3": nullopt where it is not of that form.
+Result<std::optional<JobId>> JobCalls::task(const std::string& word) {
+  const auto line = word.find('_');
+  if (line == std::string::npos || !is_number(word.substr(0, line)) ||
+      !is_number(word.substr(line + 1)))
+    return std::optional<JobId>();
+  const auto found = jobs(static_cast<JobId>(*to_number(word.substr(0, line))));
+  if (!found) return found.error();
+  const auto index = *to_number(word.substr(line + 1));
+  for (const Job& job : *found)
+    if (job.task && job.task->index == index) return std::optional(job.id);
+  return Error{ErrorCode::kNotFound, "E0901", text("there is no job {}", word), "berth jobs"};
 }
 
 Result<std::optional<Job>> JobCalls::ended(JobId id, milliseconds within) {
@@ -118,6 +148,8 @@ Result<std::optional<Job>> JobCalls::ended(JobId id, milliseconds within) {
 
 Result<JobId> JobCalls::id_of(const std::string& word) {
   if (is_number(word)) return static_cast<JobId>(*to_number(word));
+  if (auto of_array = task(word); !of_array || *of_array)
+    return of_array ? Result<JobId>(**of_array) : Result<JobId>(of_array.error());
   const auto answer = call("GET", "/v1/jobs?all", kAnswerSoon);
   if (!answer) return answer.error();
   const auto jobs = client::jobs_in(*answer);

@@ -21,24 +21,31 @@ class JobCalls {
   /// was idle is started then, because only a broker reads what it wrote down. Fails as
   /// client::reach.
   [[nodiscard]] static Result<std::optional<JobCalls>> reach(client::IfNone if_none);
-  /// The same where a job is to be had from it. Fails with kNotFound (E0901), too.
+  /// One is started where there is none. Fails as client::reach.
+  [[nodiscard]] static Result<JobCalls> reach_or_start();
+  /// The same as reach() where a job is to be had from it. Fails with kNotFound (E0901), too.
   [[nodiscard]] static Result<JobCalls> reach_for(std::string_view word);
 
   /// A broker that goes away meanwhile is followed by another, which is asked again. `at_most` 0:
   /// for ever.
   [[nodiscard]] Result<client::Response> call(std::string_view method, const std::string& path,
-                                              std::chrono::milliseconds at_most);
-  /// Fails as the API: E0901.
+                                              std::chrono::milliseconds at_most,
+                                              const std::string& body = "{}");
+  /// A job, or those of an array. Fails as the API: E0901.
+  [[nodiscard]] Result<std::vector<model::Job>> jobs(model::JobId id);
+  /// Fails as the API (E0901), and with kInvalidArgument (E0935: an array has several).
   [[nodiscard]] Result<model::Job> job(model::JobId id);
   /// When it has ended; nullopt: it did not within that time.
   [[nodiscard]] Result<std::optional<model::Job>> ended(model::JobId id,
                                                         std::chrono::milliseconds within);
-  /// A number as it is; else one's own job of that name: the one that has not ended, else the one
-  /// that ended last. Fails with kNotFound (E0931), kInvalidArgument (E0932: several have it).
+  /// A number as it is; "7_3" is the job of array 7 with index 3; else one's own job of that name:
+  /// the one that has not ended, else the one that ended last. Fails with kNotFound (E0931),
+  /// kInvalidArgument (E0932: several have it).
   [[nodiscard]] Result<model::JobId> id_of(const std::string& word);
 
  private:
   explicit JobCalls(client::Client client) : client_(std::move(client)) {}
+  [[nodiscard]] Result<std::optional<model::JobId>> task(const std::string& word);
   [[nodiscard]] Status again(const Error& error, std::chrono::steady_clock::time_point begun);
 
   client::Client client_;

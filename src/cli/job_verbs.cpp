@@ -7,6 +7,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/job_calls.hpp"
 #include "cli/verbs.hpp"
+#include "output/jobs_text.hpp"
 
 namespace berth::cli {
 namespace {
@@ -16,11 +17,14 @@ using model::JobId;
 using model::JobState;
 using Json = nlohmann::ordered_json;
 
-/// {"schema":1,"jobs":[…]} of answers that have one job each, as the API told it.
+/// {"schema":1,"jobs":[…]} of answers that have a job or an array's jobs, as the API told it.
 std::string document_of(const std::vector<client::Response>& answers) {
   Json document{{"schema", 1}, {"jobs", Json::array()}};
-  for (const client::Response& one : answers)
-    document["jobs"].push_back(Json::parse(one.body, nullptr, false).value("job", Json()));
+  for (const client::Response& one : answers) {
+    const Json said = Json::parse(one.body, nullptr, false);
+    if (said.contains("job")) document["jobs"].push_back(said["job"]);
+    for (const Json& job : said.value("jobs", Json::array())) document["jobs"].push_back(job);
+  }
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -35,16 +39,35 @@ int exit_code_of_job(const Job& job) {
 }
 
 std::string done_words(std::string_view what, const Job& job) {
-  if (what == "hold") return text("job {} held", job.id);
-  if (what == "release") return text("job {} released", job.id);
-  return job.state == JobState::kRunning ? text("job {} is told to end", job.id)
-                                         : text("job {} cancelled", job.id);
+  const std::string number = output::job_number(job);
+  if (what == "hold") return text("job {} held", number);
+  if (what == "release") return text("job {} released", number);
+  return job.state == JobState::kRunning ? text("job {} is told to end", number)
+                                         : text("job {} cancelled", number);
+}
+
+/// Of an array all the jobs that are as it was wanted, in one line.
+std::string done_words(std::string_view what, const std::vector<Job>& jobs) {
+  if (jobs.size() == 1) return done_words(what, jobs.front());
+  const auto count = [&](JobState state) {
+    return std::count_if(jobs.begin(), jobs.end(),
+                         [&](const Job& job) { return job.state == state; });
+  };
+  const model::JobId array = jobs.front().task ? jobs.front().task->array : 0;
+  if (what == "hold")
+    return text("array {}: {} held, {} running", array, count(JobState::kHeld),
+                count(JobState::kRunning));
+  if (what == "release")
+    return text("array {}: {} wait, {} running", array, count(JobState::kWaiting),
+                count(JobState::kRunning));
+  return text("array {}: {} cancelled, {} told to end", array, count(JobState::kCancelled),
+              count(JobState::kRunning));
 }
 
 Result<client::Response> change(JobCalls& calls, JobId id, std::string_view what) {
   auto answer = calls.call("POST", job_path(id, fmt::format("/{}", what)), kAnswerSoon);
   if (!answer) return answer;
-  if (const auto job = client::job_in(*answer); !job) return job.error();
+  if (const auto jobs = client::jobs_in(*answer); !jobs) return jobs.error();
   return answer;
 }
 
@@ -72,7 +95,7 @@ Result<int> for_each_job(const Context& context, const char* what) {
       continue;
     }
     if (answer->status == 0) continue;  // named twice
-    if (!context.json) context.out(done_words(what, *client::job_in(*answer)) + "\n");
+    if (!context.json) context.out(done_words(what, *client::jobs_in(*answer)) + "\n");
     answers.push_back(*std::move(answer));
   }
   if (context.json) context.out(document_of(answers));
@@ -85,8 +108,9 @@ Result<std::vector<JobId>> ids_of(JobCalls& calls, const std::vector<std::string
   for (const std::string& word : words) {
     const auto id = calls.id_of(word);
     if (!id) return id.error();
-    if (const auto job = calls.job(*id); !job) return job.error();
-    ids.push_back(*id);
+    const auto jobs = calls.jobs(*id);
+    if (!jobs) return jobs.error();
+    for (const Job& job : *jobs) ids.push_back(job.id);
   }
   return ids;
 }

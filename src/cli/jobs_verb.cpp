@@ -60,7 +60,8 @@ Result<int> run_jobs(const Context& context) {
   auto calls = JobCalls::reach(all ? client::IfNone::kStart : client::IfNone::kFail);
   if (!calls) return std::move(calls).error();
   if (!*calls) {
-    context.out(context.json ? output::jobs_json({}, {}) : text("no jobs: no broker runs") + "\n");
+    context.out(context.json ? output::jobs_json({}, {}, {})
+                             : text("no jobs: no broker runs") + "\n");
     return 0;
   }
   const auto answer = (*calls)->call("GET", all ? "/v1/jobs?all" : "/v1/jobs", kAnswerSoon);
@@ -72,14 +73,12 @@ Result<int> run_jobs(const Context& context) {
     return 0;
   }
   std::erase_if(*jobs, [&](const Job& job) { return !filter.takes(job.user, job.uid); });
-  if (jobs->empty()) {
-    context.out(none_words(filter, all) + "\n");
-    return 0;
-  }
   output::JobsView view;
   view.own_uid = ::geteuid();
+  view.drained = client::closed_in(*answer).drained;
   std::optional<model::Snapshot> snapshot;
-  if (std::any_of(jobs->begin(), jobs->end(), [](const Job& job) { return !job.grants.empty(); })) {
+  if (!view.drained.empty() ||
+      std::any_of(jobs->begin(), jobs->end(), [](const Job& job) { return !job.grants.empty(); })) {
     auto seen = look(context, Processes::kUsers, false);
     if (!seen) return std::move(seen).error();
     snapshot = *std::move(seen);
@@ -88,6 +87,10 @@ Result<int> run_jobs(const Context& context) {
   view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
+  if (jobs->empty()) {
+    context.out(none_words(filter, all) + "\n" + output::drained_words(view));
+    return 0;
+  }
   context.out(output::jobs_text(*jobs, view, context.out_terminal));
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
 #include "model/cpu_list.hpp"
+#include "policy/demand.hpp"
 #include "policy/placement.hpp"
 
 namespace berth::cli {
@@ -39,11 +40,12 @@ Result<client::Client> broker_here(client::IfNone if_none) {
   return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
 }
 
-model::Ledger ledger_of(const std::vector<Job>& jobs, const std::vector<std::string>& elsewhere) {
+model::Ledger ledger_of(const std::vector<Job>& jobs, const client::Closed& closed) {
   model::Ledger ledger;
   ledger.kept = true;
-  for (const std::string& unit : elsewhere)
+  for (const std::string& unit : closed.elsewhere)
     ledger.holdings.push_back({0, std::string(model::kAnotherBroker), unit, 0});
+  for (const std::string& unit : closed.drained) ledger.holdings.push_back({0, "", unit, 0});
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
@@ -62,7 +64,7 @@ model::Ledger ledger_now() {
   const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
   if (!answer) return {};
   const auto jobs = client::jobs_in(*answer);
-  return jobs ? ledger_of(*jobs, client::elsewhere_in(*answer)) : model::Ledger();
+  return jobs ? ledger_of(*jobs, client::closed_in(*answer)) : model::Ledger();
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
@@ -110,7 +112,7 @@ std::string Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapsh
   if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
     if (const auto jobs = client::jobs_in(*answer))
       if (const auto place = policy::place(wishes.job.request, snapshot,
-                                           ledger_of(*jobs, client::elsewhere_in(*answer)));
+                                           ledger_of(*jobs, client::closed_in(*answer)));
           !place)
         return place.error().message;
   return text("job {} waits its turn", job_.id);
@@ -139,6 +141,10 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
   return std::optional(std::move(lease));
+}
+
+model::Request Lease::request(const model::Request& asked) const {
+  return ours_ && asked.gpus != 0 && job_.request.gpus == 0 ? policy::on_cpu(asked) : asked;
 }
 
 Result<model::Placement> Lease::placement(const model::Request& request,

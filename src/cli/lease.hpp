@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "client/jobs.hpp"
 #include "client/reach.hpp"
 #include "model/job.hpp"
 #include "model/ledger.hpp"
@@ -35,6 +36,8 @@ class Lease {
   [[nodiscard]] model::JobId job() const { return job_.id; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
+  /// What was asked for, or what that became while it waited: on the CPU.
+  [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// Where it is, on the machine as it looks now. Fails as place().
   [[nodiscard]] Result<model::Placement> placement(const model::Request& request,
                                                    const model::Snapshot& snapshot) const;
@@ -57,9 +60,9 @@ class Lease {
 
 /// client::reach, where this machine is the one that a broker looks at.
 [[nodiscard]] Result<client::Client> broker_here(client::IfNone if_none);
-/// What running jobs have, and jobs of other brokers.
+/// What running jobs have, and what no job can have.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
-                                      const std::vector<std::string>& elsewhere = {});
+                                      const client::Closed& closed);
 /// That of the broker there is; an empty one where there is none.
 [[nodiscard]] model::Ledger ledger_now();
 

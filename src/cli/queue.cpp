@@ -14,15 +14,15 @@
 #include "broker/job_record.hpp"
 #include "cli/lease.hpp"
 #include "client/jobs.hpp"
+#include "model/array_range.hpp"
 
 namespace berth::cli {
 namespace {
 
 using Json = nlohmann::json;
 
-Error contradiction(const char* option) {
-  return {ErrorCode::kInvalidArgument, "E0010",
-          text("{} and {} contradict each other", "--queue", option),
+Error contradiction(const char* one, const char* other) {
+  return {ErrorCode::kInvalidArgument, "E0010", text("{} and {} contradict each other", one, other),
           text("leave one of them out")};
 }
 
@@ -34,7 +34,8 @@ mode_t mask_of_ours() {
 }
 
 Result<std::string> body_of(const model::Job& job,
-                            const std::map<std::string, std::string>& variables) {
+                            const std::map<std::string, std::string>& variables,
+                            const std::optional<std::string>& array) {
   std::error_code problem;
   const std::string folder = std::filesystem::current_path(problem);
   if (problem)
@@ -42,14 +43,16 @@ Result<std::string> body_of(const model::Job& job,
                  text("this folder cannot be named: {}", problem.message()), "cd ~"};
   Json environment = Json::array();
   for (const auto& [name, value] : variables)
-    if (name != "BERTH_JOB") environment.push_back(name + "=" + value);
+    if (name != "BERTH_JOB" && !name.starts_with("BERTH_ARRAY"))
+      environment.push_back(name + "=" + value);
   try {
     Json body = Json::parse(broker::record_of(job));
     body["spec"] = {{"folder", folder}, {"umask", mask_of_ours()}, {"environment", environment}};
+    if (array) body["array"] = *array;
     return body.dump();
   } catch (const Json::exception& wrong) {
     return Error{ErrorCode::kInvalidArgument, "E0913",
-                 text("the job cannot be queued: {}", wrong.what()),
+                 text("the job cannot be queued: {}", printable(wrong.what())),
                  "berth run --queue -- python train.py"};
   }
 }
@@ -66,6 +69,12 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
     auto limit = parse_duration(*given);
     if (!limit) return std::move(limit).error().during("--time-limit");
     job.time_limit = *limit;
+  }
+  if (const auto given = arguments.value("--or-cpu-after")) {
+    auto patience = parse_duration(*given);
+    if (!patience) return std::move(patience).error().during("--or-cpu-after");
+    if (request.gpus == 0) return contradiction("--or-cpu-after", "--gpus none");
+    job.or_cpu_after = *patience;
   }
   if (const auto given = arguments.value("--priority")) {
     auto priority = parse_integer(*given, -1000, 1000);
@@ -84,18 +93,28 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
 Result<int> queue_job(const Context& context, const model::Request& request,
                       const std::map<std::string, std::string>& variables) {
   for (const char* option : {"--dry-run", "--no-wait", "--report"})
-    if (context.arguments.has(option)) return contradiction(option);
+    if (context.arguments.has(option)) return contradiction("--queue", option);
   const auto job = job_of(context.arguments, request);
   if (!job) return job.error();
-  auto body = body_of(*job, variables);
+  const auto array = context.arguments.value("--array");
+  if (array)
+    if (const auto range = model::parse_array_range(*array); !range)
+      return Error(range.error()).during("--array");
+  auto body = body_of(*job, variables, array);
   if (!body) return std::move(body).error();
   auto client = broker_here(client::IfNone::kStart);
   if (!client) return std::move(client).error();
   const auto answer = client->call("POST", "/v1/jobs", *std::move(body));
   if (!answer) return answer.error();
-  const auto queued = client::job_in(*answer);
+  const auto queued = client::jobs_in(*answer);
   if (!queued) return queued.error();
-  context.out(context.json ? answer->body : text("job {}", queued->id) + "\n");
+  const model::Job& first = queued->front();
+  context.out(context.json ? answer->body
+              : first.task ? text_n("array {}: {} job", "array {}: {} jobs",
+                                    static_cast<long long>(queued->size()), first.task->array,
+                                    queued->size()) +
+                                 "\n"
+                           : text("job {}", first.id) + "\n");
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/lease.hpp"
 #include "cli/queue.hpp"
@@ -23,6 +24,7 @@
 #include "model/cpu_list.hpp"
 #include "output/error.hpp"
 #include "output/report.hpp"
+#include "policy/demand.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
 #include "run/front.hpp"
@@ -82,8 +84,9 @@ model::Snapshot look(const Context& context, bool details) {
 
 /// Where there is no broker nobody tells when a device becomes free, so it looks again now and
 /// then.
-Result<model::Placement> wait_for_place(const Context& context, const model::Request& request,
-                                        model::Snapshot& snapshot) {
+Result<model::Placement> wait_for_place(const Context& context, const model::Job& job,
+                                        const model::Request& request, model::Snapshot& snapshot) {
+  const auto begun = std::chrono::steady_clock::now();
   auto placement = policy::place(request, snapshot);
   if (placement || placement.error().id != "E0412") return placement;
   snapshot = look(context, true);  // who holds what, in words
@@ -95,22 +98,25 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Req
     said = true;
     snapshot = look(context, true);
     placement = policy::place(request, snapshot);
+    if (!placement && job.or_cpu_after &&
+        std::chrono::steady_clock::now() - begun >= *job.or_cpu_after)
+      placement = policy::place(policy::on_cpu(request), snapshot);
   }
   return placement;
 }
 
 /// What is on a device, or has cores to itself, is leased. What is on the CPU is told to a broker
 /// that is there anyway, and starts none.
-Result<std::optional<Lease>> lease_for(const Context& context, const model::Request& request,
+Result<std::optional<Lease>> lease_for(const Context& context, model::Job job,
+                                       const model::Request& request,
                                        const model::Snapshot& snapshot) {
   auto around = Lease::around_us(request);
   if (!around || *around) return around;
   const auto place = policy::place(request, snapshot);
   if (!place && place.error().id != "E0412") return place.error();
   const bool needed = !place || !place->devices.empty() || request.cpus;
-  auto job = job_of(context.arguments, request);
-  if (!job) return std::move(job).error();
-  const Lease::Wishes wishes{*std::move(job), !never_waits(context), [&](const std::string& held) {
+  job.request = request;
+  const Lease::Wishes wishes{std::move(job), !never_waits(context), [&](const std::string& held) {
                                note(context, text("waiting: {}", held));
                              }};
   auto lease =
@@ -125,20 +131,30 @@ Result<std::optional<Lease>> lease_for(const Context& context, const model::Requ
   return std::optional<Lease>();
 }
 
-Result<Plan> make_plan(const Context& context, const model::Request& request,
-                       const Variables& variables) {
+Result<Plan> make_plan(const Context& context, model::Request request, const Variables& variables) {
   Plan plan;
   plan.snapshot = look(context, false);
+  const auto job = job_of(context.arguments, request);
+  if (!job) return job.error();
+  // Where there is no such device, none is waited for.
+  if (const auto place = policy::place(request, plan.snapshot);
+      job->or_cpu_after && !place && place.error().code == ErrorCode::kNoDevice)
+    request = policy::on_cpu(request);
   const bool dry = context.arguments.has("--dry-run");
   if (!dry) {
-    auto lease = lease_for(context, request, plan.snapshot);
+    auto lease = lease_for(context, *job, request, plan.snapshot);
     if (!lease) return std::move(lease).error();
     plan.lease = *std::move(lease);
+    if (plan.lease && plan.lease->request(request).gpus != request.gpus) {
+      note(context, text("its GPUs were not free for {}: it runs on the CPU",
+                         show_duration(*job->or_cpu_after)));
+      request = plan.lease->request(request);
+    }
     if (plan.lease && plan.lease->waited()) plan.snapshot = look(context, false);
   }
   auto placement = plan.lease ? plan.lease->placement(request, plan.snapshot)
                    : dry      ? policy::place(request, plan.snapshot, ledger_now())
-                              : wait_for_place(context, request, plan.snapshot);
+                              : wait_for_place(context, *job, request, plan.snapshot);
   if (!placement) return std::move(placement).error();
   plan.placement = std::move(*placement);
   plan.environment = policy::environment_for(plan.placement, plan.snapshot, variables,
@@ -359,6 +375,9 @@ Result<int> run_run(const Context& context) {
     const auto queued = queue_job(context, *request, variables);
     return queued ? *queued : fail(context, queued.error());
   }
+  if (context.arguments.has("--array"))
+    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--array", "--queue"),
+                 "berth run --queue --array 1-100 -- python train.py"};
   auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {

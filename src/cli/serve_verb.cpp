@@ -1,7 +1,9 @@
 // `berth serve`: the broker of this machine or of this user, until it is told to end or has nothing
 // to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/verbs.hpp"
@@ -9,6 +11,7 @@
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
+#include "system/process.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::cli {
@@ -26,14 +29,31 @@ Result<serve::DaemonOptions> for_this_user() {
   return options;
 }
 
-Result<serve::DaemonOptions> for_all_users() {
+Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
+  const std::string socket = system::kSystemSocket;
+  const std::string runtime = socket.substr(0, socket.rfind('/'));
+  bool made = false;
+  if (auto folder = system::make_private_folder(runtime, made); !folder)
+    return std::move(folder).error();
+  if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users come to the socket
   serve::DaemonOptions options;
-  options.socket = system::kSystemSocket;
+  options.socket = socket;
   options.state_folder = system::kSystemState;
   options.for_all = true;
+  auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
+                                       arguments.has("--config"));
+  if (!settings) return std::move(settings).error();
+  options.settings = *std::move(settings);
+  for (const std::string& group : options.settings.admins) {
+    const auto gid = system::group_id(group);
+    if (!gid)
+      return Error{ErrorCode::kInvalidArgument, "E0927",
+                   text("admins: there is no group {}", printable(group)), "getent group"};
+    options.admin_gids.push_back(*gid);
+  }
   return options;
 }
 
@@ -42,7 +62,8 @@ Result<serve::DaemonOptions> for_all_users() {
 Result<int> run_serve(const Context& context) {
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  auto options = context.arguments.has("--system") ? for_all_users() : for_this_user();
+  auto options =
+      context.arguments.has("--system") ? for_all_users(context.arguments) : for_this_user();
   if (!options) return options.error();
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);

@@ -88,10 +88,13 @@ constexpr auto kRunOnlyOptions = std::to_array<Option>({
     {"--no-wait", nullptr, "fail (6) instead of waiting while no device is free enough"},
     {"--time-limit", "DURATION", "ended after so long (2h); others may start beside it by that"},
     {"--priority", "N", "among your own waiting jobs, larger first (default: 0)"},
+    {"--or-cpu-after", "DURATION", "having waited so long for a GPU (10m), the CPU will do"},
 });
 constexpr auto kQueueOptions = std::to_array<Option>({
     {"--queue", nullptr, "leave it to the broker: print the job's number, and do not wait"},
     {"--after", "JOB,…", "with --queue: when these jobs are done", true},
+    {"--array", "RANGE",
+     "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions = join(kLeaseOptions, kQueueOptions);
@@ -103,6 +106,7 @@ constexpr auto kRunExamples = std::to_array<Example>({
     {"berth run --dry-run --gpus 1 -- python train.py", "what would be set, and why"},
     {"berth run --queue --gpus 1 -- python train.py",
      "later, when a GPU is free; log out meanwhile"},
+    {"berth run --queue --array 0-9%2 -- python train.py", "ten like it, two at a time"},
 });
 constexpr auto kLeaseExamples = std::to_array<Example>({
     {"berth lease --gpus 1", "a shell that has a GPU until you leave it"},
@@ -171,6 +175,7 @@ constexpr auto kReleaseExamples = std::to_array<Example>({
 
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
+    {"--config", "FILE", "with --system: its settings (default: /etc/berth/berth.toml)"},
     {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({
@@ -225,6 +230,14 @@ constexpr auto kDoctorExamples = std::to_array<Example>({
     {"berth doctor --static --json", "for a program, without asking a driver"},
     {"berth doctor --record ./bundle", "a bundle for a bug report"},
     {"berth doctor --from ./bundle", "the same for a recorded machine"},
+});
+
+constexpr auto kDrainExamples = std::to_array<Example>({
+    {"berth drain 2", "before a card is taken out, or its driver reset"},
+    {"berth drain 0 1 && berth jobs", "and see what still runs"},
+});
+constexpr auto kUndrainExamples = std::to_array<Example>({
+    {"berth undrain 2", "when it is back"},
 });
 
 constexpr auto kVerbs = std::to_array<Verb>({
@@ -286,6 +299,22 @@ constexpr auto kVerbs = std::to_array<Verb>({
      {},
      kReleaseExamples,
      run_release},
+    {"drain",
+     Group::kOperate,
+     "give a device to no new jobs, for maintenance; what runs on it goes on",
+     "DEVICE…",
+     false,
+     {},
+     kDrainExamples,
+     run_drain},
+    {"undrain",
+     Group::kOperate,
+     "give a device that was drained to jobs again",
+     "DEVICE…",
+     false,
+     {},
+     kUndrainExamples,
+     run_undrain},
     {"serve", Group::kOperate, "give out devices: the broker that jobs get their leases from", "",
      false, kServeOptions, kServeExamples, run_serve},
     {"help", Group::kLook, "explain a verb", "[VERB]", false, kHelpOptions, kHelpExamples,

@@ -20,6 +20,8 @@ Result<int> run_wait(const Context& context);
 Result<int> run_cancel(const Context& context);
 Result<int> run_hold(const Context& context);
 Result<int> run_release(const Context& context);
+Result<int> run_drain(const Context& context);
+Result<int> run_undrain(const Context& context);
 Result<int> run_serve(const Context& context);
 Result<int> run_sim(const Context& context);
 

@@ -78,7 +78,10 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
   bool is_told = false;
   for (const model::Holding& one : scene.ledger.holdings) {
     if (one.unit != unit) continue;
-    story.holders.push_back({device, one.job, ""});
+    story.holders.push_back({device, one.job,
+                             one.job != 0       ? ""
+                             : one.user.empty() ? text("drained: it gets no new jobs")
+                                                : text("another user's broker gave it away")});
     is_told = true;
   }
   const bool is_sick =
@@ -208,12 +211,21 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   auto seen = look(context, Processes::kAll, false);
   if (!seen) return std::move(seen).error();
   scene.snapshot = *std::move(seen);
-  scene.ledger = ledger_of(story.others);
+  scene.ledger = ledger_of(story.others, client::closed_in(*list));
   scene.candidates = candidates_for(story.job.request, scene);
   for (const Candidate& one : scene.candidates) add_holders(story, one, scene);
   add_core_holders(story);
   add_sooner(story, scene);
   return part_of(*why, nullptr);
+}
+
+/// Of an array the first that waits to stand in line or in it, else its first.
+Result<model::JobId> one_of(JobCalls& calls, model::JobId id) {
+  const auto jobs = calls.jobs(id);
+  if (!jobs) return jobs.error();
+  for (const Job& job : *jobs)
+    if (job.state == model::JobState::kWaiting) return job.id;
+  return jobs->front().id;
 }
 
 }  // namespace
@@ -225,7 +237,9 @@ Result<int> run_why(const Context& context) {
   if (!calls) return std::move(calls).error();
   const auto id = calls->id_of(*word);
   if (!id) return id.error();
-  const auto answer = calls->call("GET", job_path(*id), kAnswerSoon);
+  const auto meant = one_of(*calls, *id);
+  if (!meant) return meant.error();
+  const auto answer = calls->call("GET", job_path(*meant), kAnswerSoon);
   if (!answer) return answer.error();
   auto job = client::job_in(*answer);
   if (!job) return std::move(job).error();

@@ -64,9 +64,19 @@ std::optional<std::int64_t> time_of(const Json& from, const char* key) {
   return static_cast<std::int64_t>(::timegm(&parts)) * 1000 + milliseconds % 1000;
 }
 
+/// A number beyond all years is no limit, and would not fit.
+std::optional<std::chrono::milliseconds> duration_of(const Json& from, const char* key) {
+  const auto seconds = optional<double>(from, key);
+  if (!seconds || !(*seconds >= 0) || *seconds >= 1e12) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
+}
+
 Job job_of(const Json& json) {
   Job job;
   job.id = value<model::JobId>(json, "id");
+  if (const auto array = json.find("array"); array != json.end() && array->is_object())
+    job.task = {value<model::JobId>(*array, "id"), value<int>(*array, "index"),
+                value<int>(*array, "at_most")};
   job.uid = value<std::uint32_t>(json, "uid");
   job.user = value<std::string>(json, "user");
   job.name = value<std::string>(json, "name");
@@ -79,10 +89,8 @@ Job job_of(const Json& json) {
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
   job.priority = value<int>(json, "priority");
-  // A number beyond all years is no limit, and would not fit.
-  if (const auto limit = optional<double>(json, "time_limit_seconds");
-      limit && *limit >= 0 && *limit < 1e12)
-    job.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(*limit * 1000));
+  job.time_limit = duration_of(json, "time_limit_seconds");
+  job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");
   job.after = value<std::vector<model::JobId>>(json, "after");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
   job.started_unix_milliseconds = time_of(json, "started");
@@ -138,6 +146,7 @@ Result<Job> job_in(const Response& response) {
 Result<std::vector<Job>> jobs_in(const Response& response) {
   return read(response, [](const Json& json) {
     std::vector<Job> jobs;
+    if (json.contains("job")) return std::vector{job_of(json.at("job"))};
     for (const Json& one : json.at("jobs")) jobs.push_back(job_of(one));
     return jobs;
   });
@@ -147,11 +156,12 @@ Result<model::JobOutlook> outlook_in(const Response& response) {
   return read(response, outlook_of);
 }
 
-std::vector<std::string> elsewhere_in(const Response& response) {
-  const auto units = read(response, [](const Json& json) {
-    return value<std::vector<std::string>>(json, "elsewhere");
+Closed closed_in(const Response& response) {
+  auto closed = read(response, [](const Json& json) {
+    return Closed{value<std::vector<std::string>>(json, "elsewhere"),
+                  value<std::vector<std::string>>(json, "drained")};
   });
-  return units ? *units : std::vector<std::string>();
+  return closed ? *std::move(closed) : Closed();
 }
 
 }  // namespace berth::client

@@ -14,9 +14,14 @@ namespace berth::client {
 /// The job of an answer, or its error, as the broker said it. Fails with kUnavailable (E0922) where
 /// the answer is neither.
 [[nodiscard]] Result<model::Job> job_in(const Response& response);
+/// The jobs of a list, of an array, or the one of an answer with one.
 [[nodiscard]] Result<std::vector<model::Job>> jobs_in(const Response& response);
-/// Units that other brokers of this machine gave away, of an answer with jobs.
-[[nodiscard]] std::vector<std::string> elsewhere_in(const Response& response);
+/// Units that no job of this broker can have, of an answer with jobs.
+struct Closed {
+  std::vector<std::string> elsewhere;  // another broker of this machine gave them away
+  std::vector<std::string> drained;
+};
+[[nodiscard]] Closed closed_in(const Response& response);
 /// What …/why says.
 [[nodiscard]] Result<model::JobOutlook> outlook_in(const Response& response);
 

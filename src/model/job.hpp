@@ -46,17 +46,28 @@ struct Grant {
   bool operator==(const Grant&) const = default;
 };
 
+/// One of many jobs that are alike, with a number of their own each. The array has an id like a
+/// job's, which no job has.
+struct ArrayTask {
+  JobId array = 0;
+  int index = 0;
+  int at_most = 0;  // so many of the array wait in line or run at a time; 0: all
+  bool operator==(const ArrayTask&) const = default;
+};
+
 struct Job {
   JobId id = 0;
+  std::optional<ArrayTask> task;
   std::uint32_t uid = 0;
   std::string user, name;
   Request request;
   std::vector<std::string> command;
   bool queued = false;         // the broker starts the command; else whoever has the lease does
-  std::string log;             // where its output goes, of one that the broker starts
+  std::string log;             // where its output goes, of one that the broker starts; told only
   int priority = 0, tier = 0;  // as policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
-  std::vector<JobId> after;  // starts when these are done
+  std::optional<std::chrono::milliseconds> or_cpu_after;  // having waited so long, the CPU will do
+  std::vector<JobId> after;  // starts when these, jobs or arrays, are done
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;

@@ -11,6 +11,12 @@ void time_field(JsonWriter& json, std::string_view name,
   json.text_field(name, unix_milliseconds ? show_time(*unix_milliseconds) : "");
 }
 
+void seconds_field(JsonWriter& json, std::string_view name,
+                   const std::optional<std::chrono::milliseconds>& duration) {
+  json.key(name);
+  duration ? json.value(static_cast<double>(duration->count()) / 1000.0) : json.value(nullptr);
+}
+
 void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcome) {
   json.key("outcome");
   if (!outcome) {
@@ -27,6 +33,16 @@ void outcome_field(JsonWriter& json, const std::optional<model::Outcome>& outcom
 void fields(JsonWriter& json, const ShownJob& shown) {
   const model::Job& job = *shown.job;
   json.field("id", job.id);
+  json.key("array");
+  if (job.task) {
+    json.open('{');
+    json.field("id", job.task->array);
+    json.field("index", job.task->index);
+    json.field("at_most", job.task->at_most == 0 ? std::nullopt : std::optional(job.task->at_most));
+    json.close('}');
+  } else {
+    json.value(nullptr);
+  }
   json.field("uid", job.uid);
   json.text_field("user", job.user);
   json.field("state", model::name(job.state));
@@ -35,9 +51,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("cpus_wanted", job.request.cpus);
   json.field("queued", job.queued);
   json.field("priority", job.priority);
-  json.key("time_limit_seconds");
-  job.time_limit ? json.value(static_cast<double>(job.time_limit->count()) / 1000.0)
-                 : json.value(nullptr);
+  seconds_field(json, "time_limit_seconds", job.time_limit);
+  seconds_field(json, "or_cpu_after_seconds", job.or_cpu_after);
   json.field("after", job.after);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
   time_field(json, "started", job.started_unix_milliseconds);
@@ -54,7 +69,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("command", job.command);
   json.field("devices_wanted", job.request.devices);
   json.text_field("why", job.why);
-  json.text_field("log", job.log);
+  json.text_field("log", shown.log);
 }
 
 }  // namespace
@@ -87,13 +102,24 @@ std::string job_json(const ShownJob& shown) {
   return json.finish();
 }
 
-std::string jobs_json(const std::vector<ShownJob>& shown,
-                      const std::vector<std::string>& elsewhere) {
+std::string array_json(model::JobId array, const std::vector<ShownJob>& shown) {
+  JsonWriter json;
+  json.open('{');
+  json.field("schema", 1);
+  json.field("array", array);
+  json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
+  json.close('}');
+  return json.finish();
+}
+
+std::string jobs_json(const std::vector<ShownJob>& shown, const std::vector<std::string>& elsewhere,
+                      const std::vector<std::string>& drained) {
   JsonWriter json;
   json.open('{');
   json.field("schema", 1);
   json.rows("jobs", shown, [&](const ShownJob& one) { fields(json, one); });
   json.field("elsewhere", elsewhere);
+  json.field("drained", drained);
   json.close('}');
   return json.finish();
 }

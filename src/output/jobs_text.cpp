@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <map>
+#include <tuple>
 
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
@@ -139,15 +141,43 @@ std::vector<const Job*> in_order(const std::vector<Job>& jobs) {
   return order;
 }
 
+/// Jobs of an array that are alike are one row; those that run have one each.
+using ArrayKind = std::tuple<model::JobId, JobState, int, std::string>;
+ArrayKind kind_of(const Job& job) {
+  const bool is_grouped = job.task && job.state != JobState::kRunning;
+  return is_grouped ? ArrayKind{job.task->array, job.state, 0, exit_of(job).text}
+                    : ArrayKind{job.id, job.state, 1, ""};
+}
+
+std::map<ArrayKind, std::vector<const Job*>> alike_in_arrays(const std::vector<const Job*>& order) {
+  std::map<ArrayKind, std::vector<const Job*>> alike;
+  for (const Job* job : order)
+    if (job->task) alike[kind_of(*job)].push_back(job);
+  return alike;
+}
+
+/// "7_[4-100%4]"
+std::string numbers_of(const std::vector<const Job*>& jobs) {
+  std::vector<int> indices;
+  for (const Job* job : jobs) indices.push_back(job->task->index);
+  std::sort(indices.begin(), indices.end());
+  const model::ArrayTask& first = *jobs.front()->task;
+  const bool is_limited = first.at_most > 0 && jobs.front()->state == JobState::kWaiting;
+  return fmt::format("{}_[{}{}]", first.array, model::show_cpu_list(indices),
+                     is_limited ? fmt::format("%{}", first.at_most) : "");
+}
+
 /// What to ask next: why one's own job waits.
 std::string next_step(const std::vector<const Job*>& order, const JobsView& view,
                       const Terminal& terminal) {
   for (const Job* job : order)
-    if (rank_of(*job) == 1 && job->uid == view.own_uid)
+    if (rank_of(*job) == 1 && job->uid == view.own_uid) {
+      const std::string number = job_number(*job);
       return "\n" +
              terminal.paint(Style::kDim, text("{}   what job {} waits for",
-                                              fmt::format("berth why {}", job->id), job->id)) +
+                                              fmt::format("berth why {}", number), number)) +
              "\n";
+    }
   return "";
 }
 
@@ -168,6 +198,10 @@ std::string local_time(std::int64_t then, std::int64_t now, bool with_seconds) {
 }
 
 }  // namespace
+
+std::string job_number(const Job& job) {
+  return job.task ? fmt::format("{}_{}", job.task->array, job.task->index) : std::to_string(job.id);
+}
 
 std::string clock_words(std::int64_t then, std::int64_t now) {
   return local_time(then, now, true);
@@ -198,6 +232,13 @@ std::string wish_words(const model::Request& request) {
   if (!request.cpus) return out;
   return out + (out.empty() ? "" : ", ") +
          text_n("{} core", "{} cores", *request.cpus, *request.cpus);
+}
+
+std::string drained_words(const JobsView& view) {
+  if (view.drained.empty()) return "";
+  Job all;
+  for (const std::string& unit : view.drained) all.grants.push_back({unit, 0});
+  return "\n" + text("drained: {}", has_words(all, view.snapshot)) + "\n";
 }
 
 std::string has_words(const Job& job, const model::Snapshot* snapshot) {
@@ -238,13 +279,20 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
                {std::string(tr("exit")), true},
                {std::string(tr("what")), false, kLeastText}});
   const auto order = in_order(jobs);
-  for (const Job* job : order)
-    table.add({Cell(std::to_string(job->id), Style::kBold),
+  const auto alike = alike_in_arrays(order);
+  for (const Job* job : order) {
+    const auto together = alike.find(kind_of(*job));
+    const bool is_one = together == alike.end() || together->second.size() == 1;
+    if (!is_one && together->second.front() != job) continue;
+    table.add({Cell(is_one ? job_number(*job) : numbers_of(together->second), Style::kBold),
                job->user.empty() ? std::to_string(job->uid) : printable(job->user),
                Cell(std::string(word_for(job->state)), style_for(job->state)),
-               devices_of(*job, view), memory_of(*job), waited(*job, view.unix_milliseconds),
-               ran(*job, view.unix_milliseconds), exit_of(*job), what_of(*job)});
-  return terminal.spell(table.render(terminal) + next_step(order, view, terminal));
+               devices_of(*job, view), memory_of(*job),
+               is_one ? waited(*job, view.unix_milliseconds) : "",
+               is_one ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
+  }
+  return terminal.spell(table.render(terminal) + drained_words(view) +
+                        next_step(order, view, terminal));
 }
 
 }  // namespace berth::output

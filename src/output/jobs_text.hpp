@@ -16,6 +16,7 @@ struct JobsView {
   std::int64_t unix_milliseconds = 0;
   std::uint32_t own_uid = 0;
   const model::Snapshot* snapshot = nullptr;  // nullptr: was not looked at, as no job has a device
+  std::vector<std::string> drained = {};      // units that get no new jobs
 };
 
 /// One row a job: what runs, then what waits, then what ended, the latest first. What an ended job
@@ -23,8 +24,12 @@ struct JobsView {
 [[nodiscard]] std::string jobs_text(const std::vector<model::Job>& jobs, const JobsView& view,
                                     const Terminal& terminal);
 
+/// "12"; of an array "7_3", by which it may be named as well.
+[[nodiscard]] std::string job_number(const model::Job& job);
 /// What a job has, as `berth ls` counts devices: "GPU 0, 2:1"; "CPU" where it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
+/// "drained: GPU 1, 3" on a line below a list; "" where there is none.
+[[nodiscard]] std::string drained_words(const JobsView& view);
 /// What it asked for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);
 /// "exit code 3", "SIGKILL", "done", …: how it ended.

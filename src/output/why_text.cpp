@@ -24,8 +24,9 @@ const Job* find_job(const JobStory& story, JobId id) {
 /// "job 118 (lin)"
 std::string job_words(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
-  return job == nullptr || job->user.empty() ? text("job {}", id)
-                                             : text("job {} ({})", id, printable(job->user));
+  return job == nullptr || job->user.empty()
+             ? text("job {}", id)
+             : text("job {} ({})", job_number(*job), printable(job->user));
 }
 
 /// Labelled lines below the answer, as one block: the labels are as wide as the widest.
@@ -76,32 +77,40 @@ std::string free_words(const JobStory& story) {
 std::vector<JobId> awaited(const JobStory& story) {
   std::vector<JobId> ids;
   for (const JobId id : story.job.after)
-    if (const Job* job = find_job(story, id); job != nullptr && !model::has_ended(job->state))
+    if (std::any_of(story.others.begin(), story.others.end(), [&](const Job& job) {
+          return (job.id == id || (job.task && job.task->array == id)) &&
+                 !model::has_ended(job.state);
+        }))
       ids.push_back(id);
   return ids;
 }
 
 std::string waiting_head(const JobStory& story) {
   const Job& job = story.job;
+  const std::string number = job_number(job);
   const std::string& why = story.outlook.obstruction;
   const std::string wish = wish_words(job.request);
-  if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", job.id);
+  if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", number);
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
     names.reserve(ids.size());
     for (const JobId id : ids) names.push_back(text("job {}", id));
-    return text("job {} waits for the end of {}", job.id, join(names, ", "));
+    return text("job {} waits for the end of {}", number, join(names, ", "));
   }
-  if (why == "busy") return text("job {} waits for {}: {}", job.id, wish, free_words(story));
+  if (why == "array_limit")
+    return text_n("job {} waits: {} job of its array stands in line or runs, as many as it allows",
+                  "job {} waits: {} jobs of its array stand in line or run, as many as it allows",
+                  job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
+  if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
   if (why == "reserved")
-    return text("job {} waits for {}: they are free, but kept for a job that comes first", job.id,
+    return text("job {} waits for {}: they are free, but kept for a job that comes first", number,
                 wish);
   if (why == "user_limit")
     return text("job {} waits: {} has as many devices or jobs as one user may have at a time",
-                job.id, printable(job.user));
+                number, printable(job.user));
   if (why == "never")
-    return text("job {} waits for {}: it would not fit even if every job ended", job.id, wish);
-  return text("job {} waits for {}, and is next", job.id, wish);
+    return text("job {} waits for {}: it would not fit even if every job ended", number, wish);
+  return text("job {} waits for {}, and is next", number, wish);
 }
 
 // The lines below it.
@@ -195,7 +204,7 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
   add_before(lines, story);
   add_sooner(lines, story);
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
-    lines.add(tr("to go on"), fmt::format("berth release {}", story.job.id));
+    lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
   for (const JobId id : awaited(story)) lines.add(tr("that one"), fmt::format("berth why {}", id));
   return waiting_head(story) + "\n" + lines.render(terminal);
 }
@@ -209,8 +218,8 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
     lines.add(tr("until"), text("{} at the latest: its time limit is {}",
                                 clock_words(since + job.time_limit->count(), now),
                                 show_duration(*job.time_limit)));
-  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs -f {}", job.id));
-  return text("job {} runs on {} since {} ({})", job.id, has_words(job, view.snapshot),
+  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs -f {}", job_number(job)));
+  return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
               clock_words(since, now), show_age(static_cast<double>(now - since) / 1000)) +
          "\n" + lines.render(terminal);
 }
@@ -222,14 +231,14 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   const std::string how = ending_words(job);
   Lines lines;
   if (!job.why.empty()) lines.add(tr("because"), printable(job.why));
-  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs {}", job.id));
+  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
   std::string head;
   if (job.started_unix_milliseconds) {
     const auto span = job.ended_unix_milliseconds.value_or(0) - *job.started_unix_milliseconds;
-    head = text("job {} ended at {} after {} on {}: {}", job.id, when,
+    head = text("job {} ended at {} after {} on {}: {}", job_number(job), when,
                 show_age(static_cast<double>(span) / 1000), has_words(job, view.snapshot), how);
   } else {
-    head = text("job {} ended at {} without having started: {}", job.id, when, how);
+    head = text("job {} ended at {} without having started: {}", job_number(job), when, how);
   }
   return head + "\n" + lines.render(terminal);
 }

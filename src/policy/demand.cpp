@@ -132,4 +132,11 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   return demand;
 }
 
+model::Request on_cpu(model::Request request) {
+  request.gpus = 0;
+  request.devices.clear();
+  request.memory_bytes.reset();
+  return request;
+}
+
 }  // namespace berth::policy

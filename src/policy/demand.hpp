@@ -31,4 +31,7 @@ namespace berth::policy {
                                        const model::Snapshot& snapshot,
                                        const std::vector<std::string>& units);
 
+/// The same on the CPU alone.
+[[nodiscard]] model::Request on_cpu(model::Request request);
+
 }  // namespace berth::policy

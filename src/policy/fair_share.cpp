@@ -59,6 +59,12 @@ void FairShare::stop_waiting(int user, Instant now) {
   --waiting_;
 }
 
+void FairShare::set_ahead(int user, double seconds, Instant now) {
+  Account& account = accounts_[user];
+  account.had = floor_ + std::max(0.0, seconds);
+  account.left = now;
+}
+
 double FairShare::ahead(int user, Instant now) const {
   const auto found = accounts_.find(user);
   return found == accounts_.end() ? 0 : had(found->second, now) - floor_;

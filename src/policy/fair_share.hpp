@@ -30,6 +30,8 @@ class FairShare {
   void wait(int user, Instant now);
   /// None waits any more.
   void stop_waiting(int user, Instant now);
+  /// What an earlier queue knew of them; before they wait for anything.
+  void set_ahead(int user, double seconds, Instant now);
   /// Device-seconds for a weight of 1 that the user had beyond the floor.
   [[nodiscard]] double ahead(int user, Instant now) const;
   [[nodiscard]] double weight(int user) const;

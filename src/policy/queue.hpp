@@ -82,6 +82,8 @@ class Queue {
   /// new stand last; none is ever taken out.
   void set_machine(const Pool& machine);
   void set_user(int number, const UserRules& rules);
+  /// As FairShare::set_ahead.
+  void set_ahead(int user, double seconds, Instant now) { shares_.set_ahead(user, seconds, now); }
 
   /// At WaitingJob::queued.
   void add(const WaitingJob& job);

@@ -59,11 +59,20 @@ void write_status(const std::string& folder, pid_t pid, int wait_status) {
                             "}\n";
   const std::string path = folder + "/status";
   const std::string draft = path + ".new";
-  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  // Over what was kept free for it.
+  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return;
-  if (::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()) ||
-      ::rename(draft.c_str(), path.c_str()) != 0)
+  const auto size = static_cast<off_t>(bytes.size());
+  if (::write(file.get(), bytes.data(), bytes.size()) != size ||
+      ::ftruncate(file.get(), size) != 0 || ::rename(draft.c_str(), path.c_str()) != 0)
     ::unlink(draft.c_str());
+}
+
+void reserve_status(const std::string& folder) {
+  const Descriptor file(::open((folder + "/status.new").c_str(),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string room(256, ' ');
+  [[maybe_unused]] const ssize_t kept = ::write(file.get(), room.data(), room.size());
 }
 
 void remove_job_folder(const std::string& folder) {

@@ -16,6 +16,8 @@ namespace berth::run {
 /// FOLDER/status: {"schema":1,"pid","exit_code","signal"}, complete or not there. Nothing happens
 /// for "".
 void write_status(const std::string& folder, pid_t pid, int wait_status);
+/// Keeps room for it, on a disk that may be full when the job ends.
+void reserve_status(const std::string& folder);
 void remove_job_folder(const std::string& folder);
 
 }  // namespace berth::run

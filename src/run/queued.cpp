@@ -195,6 +195,7 @@ class LoneKeeper {
 void keep(const std::string& job_folder) {
   const auto launch = read_launch(job_folder);
   if (!launch || !claim(job_folder)) return;
+  reserve_status(job_folder);
   if (!use_log(job_folder, launch->user)) {
     write_status(job_folder, 0, kNotStarted << 8);
     return;
@@ -244,7 +245,7 @@ Result<Launch> read_launch(const std::string& job_folder) try {
   if (launch.command.empty()) return unusable(path, text("it has no command"));
   return launch;
 } catch (const Json::exception& problem) {
-  return unusable(job_folder + "/launch", problem.what());
+  return unusable(job_folder + "/launch", printable(problem.what()));
 }
 
 std::optional<model::ProcessId> keeper_of(const std::string& job_folder) {

@@ -1,11 +1,13 @@
 #include "serve/api.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
-#include "output/jobs_json.hpp"
 #include "serve/refusal.hpp"
 
 namespace berth::serve {
@@ -15,14 +17,6 @@ using broker::Caller;
 using model::Job;
 using model::JobId;
 using model::JobState;
-
-Caller caller_of(const Call& call) {
-  return {call.peer.uid, call.peer.uid == 0};
-}
-
-output::ShownJob shown(const Job& job, const Call& call) {
-  return {&job, call.peer.uid == job.uid || call.peer.uid == 0};
-}
 
 Error not_theirs(std::int64_t pid) {
   return {ErrorCode::kPermissionDenied, "E0912", text("process {} is not there, or not yours", pid),
@@ -57,12 +51,37 @@ Job job_from(Job asked, const Call& call) {
   job.priority = std::clamp(asked.priority, -1000, 1000);
   job.tier = call.peer.uid == 0 ? std::clamp(asked.tier, -1, 1) : std::min(asked.tier, 0);
   job.time_limit = asked.time_limit;
+  job.or_cpu_after = asked.or_cpu_after;
   job.after = std::move(asked.after);
   if (asked.state == JobState::kHeld) job.state = JobState::kHeld;
   return job;
 }
 
+/// "array" of a call's body, which is JSON; nullopt where it has none. Fails as parse_array_range.
+Result<std::optional<model::ArrayRange>> array_of(const Call& call) {
+  const auto body = nlohmann::json::parse(call.body, nullptr, false);
+  const auto found = body.is_object() ? body.find("array") : body.end();
+  if (!body.is_object() || found == body.end() || found->is_null())
+    return std::optional<model::ArrayRange>();
+  auto range = model::parse_array_range(found->is_string() ? found->get<std::string>() : "");
+  if (!range) return std::move(range).error();
+  return std::optional(*std::move(range));
+}
+
 }  // namespace
+
+Caller Api::caller_of(const Call& call) const {
+  const auto is_admins = [&](gid_t group) {
+    return std::find(admin_gids_.begin(), admin_gids_.end(), group) != admin_gids_.end();
+  };
+  const bool is_admin = call.peer.uid == 0 || is_admins(call.peer.gid) ||
+                        std::any_of(call.peer.groups.begin(), call.peer.groups.end(), is_admins);
+  return {call.peer.uid, is_admin};
+}
+
+output::ShownJob Api::shown(const Job& job, const Call& call) const {
+  return {&job, call.peer.uid == job.uid || caller_of(call).admin, execution_.log_of(job)};
+}
 
 void Api::act(const Call& call, const Answer& answer) {
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
@@ -77,7 +96,25 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
     return outlook(*id, answer);
   if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
+  if (is_post && (call.path == "/v1/devices/drain" || call.path == "/v1/devices/undrain"))
+    return drain(call.path == "/v1/devices/drain", call, answer);
   answer.send(refusal(no_such_place(call)));
+}
+
+void Api::drain(bool drained, const Call& call, const Answer& answer) {
+  // A user's own broker serves nobody else.
+  const bool may = call.peer.uid == ::geteuid() || caller_of(call).admin;
+  if (!may)
+    return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
+                                text("only an administrator may drain a device of all users"),
+                                "sudo berth drain"}));
+  const auto body = nlohmann::json::parse(call.body, nullptr, false);
+  const auto unit = body.is_object() ? body.find("unit") : body.end();
+  const bool is_named = body.is_object() && unit != body.end() && unit->is_string();
+  if (auto done = execution_.drain(is_named ? unit->get<std::string>() : "", drained); !done)
+    return answer.send(refusal(done.error()));
+  if (!execution_.settle()) return answer.send(refusal(*execution_.fault()));
+  list(call, answer);
 }
 
 void Api::submit(const Call& call, const Answer& answer) {
@@ -85,10 +122,13 @@ void Api::submit(const Call& call, const Answer& answer) {
   if (!asked) return answer.send(refusal(asked.error()));
   auto owners = owners_of(*asked, call);
   if (!owners) return answer.send(refusal(owners.error()));
+  const auto array = asked->queued ? array_of(call) : std::optional<model::ArrayRange>();
+  if (!array) return answer.send(refusal(array.error()));
   Job job = job_from(*std::move(asked), call);
   job.user = users_.of(call.peer.uid);
   job.owners = *std::move(owners);
-  const auto id = execution_.submit(std::move(job), call);
+  const auto id = *array ? execution_.submit_array(job, **array, call)
+                         : execution_.submit(std::move(job), call);
   if (!id) return answer.send(refusal(id.error()));
   if (execution_.settle())
     show(*id, call, answer);
@@ -103,29 +143,48 @@ void Api::list(const Call& call, const Answer& answer) {
     if (call.query.contains("all") || !model::has_ended(job.state) ||
         job.ended_unix_milliseconds.value_or(0) > since)
       all.push_back(shown(job, call));
-  answer.send({200, output::jobs_json(all, execution_.broker().elsewhere())});
+  const broker::Broker& broker = execution_.broker();
+  answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained())});
 }
 
 /// With ?wait=started or ?wait=ended the answer comes when that is so.
 void Api::show(JobId id, const Call& call, const Answer& answer) {
   const Job* job = execution_.broker().job(id);
-  if (job == nullptr) return answer.send(refusal(no_such_job(id)));
+  if (job == nullptr) return show_array(id, call, answer);
   const auto wait = call.query.find("wait");
   const bool is_over = model::has_ended(job->state);
   const bool is_so = wait == call.query.end() || is_over ||
                      (wait->second == "started" && job->state == JobState::kRunning);
-  if (!is_so) {
-    waiting_.push_back({id, call, answer});
-    return;
-  }
+  if (!is_so) return keep_waiting(id, call, answer);
   const int status = call.method == "POST" && call.path.ends_with("/jobs") ? 201 : 200;
   answer.send({status, output::job_json(shown(*job, call))});
 }
 
+void Api::show_array(JobId id, const Call& call, const Answer& answer) {
+  const auto jobs = execution_.broker().jobs_of_array(id);
+  if (jobs.empty()) return answer.send(refusal(no_such_job(id)));
+  std::vector<output::ShownJob> all;
+  for (const JobId one : jobs) all.push_back(shown(*execution_.broker().job(one), call));
+  const bool is_new = call.method == "POST" && call.path.ends_with("/jobs");
+  answer.send({is_new ? 201 : 200, output::array_json(id, all)});
+}
+
+/// Nothing tells of clients that have gone; so they are looked for whenever there are twice as
+/// many.
+void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
+  if (waiting_.size() >= look_through_at_) {
+    waiting_.remove_if([](const Waiting& one) { return !one.answer.is_wanted(); });
+    look_through_at_ = std::max<std::size_t>(64, 2 * waiting_.size());
+  }
+  waiting_.push_back({id, {call.method, call.path, call.query, "", call.peer}, answer});
+}
+
 /// What a job that waits is waiting for: who stands before it is no secret.
 void Api::outlook(JobId id, const Answer& answer) {
-  if (execution_.broker().job(id) == nullptr) return answer.send(refusal(no_such_job(id)));
+  const Job* job = execution_.broker().job(id);
+  if (job == nullptr) return answer.send(refusal(no_such_job(id)));
   output::JobOutlook out;
+  if (execution_.broker().waits_for_its_array(*job)) out.obstruction = "array_limit";
   const broker::Now at = now();
   const policy::Queue& queue = execution_.broker().queue();
   const auto wall = [&](policy::Instant then) {
@@ -144,21 +203,35 @@ void Api::outlook(JobId id, const Answer& answer) {
 }
 
 void Api::change(JobId id, std::string_view what, const Call& call, const Answer& answer) {
-  const Caller caller = caller_of(call);
-  Status done = Done{};
-  if (what == "cancel")
-    done = execution_.cancel(id, caller);
-  else if (what == "hold" || what == "release")
-    done = execution_.hold(id, what == "hold", caller);
-  else if (what == "owners" || what == "end")
-    done = change_running(id, what, call);
-  else
-    done = no_such_place(call);
+  const auto of_array = execution_.broker().jobs_of_array(id);
+  const Status done =
+      of_array.empty() ? change_one(id, what, call) : change_array(of_array, what, call);
   if (!done) return answer.send(refusal(done.error()));
   if (execution_.settle())
     show(id, call, answer);
   else
     answer.send(refusal(*execution_.fault()));
+}
+
+Status Api::change_one(JobId id, std::string_view what, const Call& call) {
+  if (what == "cancel") return execution_.cancel(id, caller_of(call));
+  if (what == "hold" || what == "release")
+    return execution_.hold(id, what == "hold", caller_of(call));
+  if (what == "owners" || what == "end") return change_running(id, what, call);
+  return no_such_place(call);
+}
+
+/// Those of the array that it can be done to. From the last on: else what is cancelled first would
+/// make room for the next.
+Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
+  Status refused = Done{};
+  bool any = false;
+  for (auto id = jobs.rbegin(); id != jobs.rend(); ++id) {
+    Status done = change_one(*id, what, call);
+    any = any || done;
+    if (!done) refused = std::move(done);
+  }
+  return any ? Status(Done{}) : refused;
 }
 
 Status Api::change_running(JobId id, std::string_view what, const Call& call) {

@@ -4,6 +4,7 @@
 #include <list>
 #include <set>
 
+#include "output/jobs_json.hpp"
 #include "serve/execution.hpp"
 #include "serve/server.hpp"
 #include "system/process.hpp"
@@ -12,7 +13,9 @@ namespace berth::serve {
 
 class Api {
  public:
-  explicit Api(Execution& execution) : execution_(execution) {}
+  /// `admin_gids`: of groups whose members may do what root may.
+  Api(Execution& execution, const std::vector<std::uint32_t>& admin_gids)
+      : execution_(execution), admin_gids_(admin_gids) {}
 
   void act(const Call& call, const Answer& answer);
   /// Answers who waits for one of these.
@@ -22,18 +25,28 @@ class Api {
   void submit(const Call& call, const Answer& answer);
   void list(const Call& call, const Answer& answer);
   void show(model::JobId id, const Call& call, const Answer& answer);
+  void show_array(model::JobId id, const Call& call, const Answer& answer);
+  void keep_waiting(model::JobId id, const Call& call, const Answer& answer);
   void outlook(model::JobId id, const Answer& answer);
+  void drain(bool drained, const Call& call, const Answer& answer);
   void change(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
   [[nodiscard]] Status change_running(model::JobId id, std::string_view what, const Call& call);
+  [[nodiscard]] Status change_one(model::JobId id, std::string_view what, const Call& call);
+  [[nodiscard]] Status change_array(const std::set<model::JobId>& jobs, std::string_view what,
+                                    const Call& call);
+  [[nodiscard]] output::ShownJob shown(const model::Job& job, const Call& call) const;
 
   struct Waiting {
     model::JobId job = 0;
     Call call;
     Answer answer;
   };
+  [[nodiscard]] broker::Caller caller_of(const Call& call) const;
   Execution& execution_;
+  const std::vector<std::uint32_t>& admin_gids_;
   system::UserNames users_{"/etc"};
   std::list<Waiting> waiting_;
+  std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
 };
 
 }  // namespace berth::serve

@@ -1,5 +1,8 @@
 #include "serve/daemon.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <boost/asio.hpp>
 #include <chrono>
 
@@ -48,6 +51,7 @@ class Daemon {
     tick();
     loop_.run();
     syncing_.join();
+    execution_.keep_shares();
     execution_.sync();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
@@ -80,6 +84,10 @@ class Daemon {
       api_.act(call, answer);
       return leave_at_a_fault();
     }
+    if (held_.size() >= look_through_at_) {
+      std::erase_if(held_, [](const auto& one) { return !one.second.is_wanted(); });
+      look_through_at_ = std::max<std::size_t>(64, 2 * held_.size());
+    }
     held_.emplace_back(std::move(call), answer);
     look();
   }
@@ -92,10 +100,11 @@ class Daemon {
         asio::post(syncing_, [this] { execution_.sync(); });
         execution_.tidy();
       }
-      execution_.stop_what_is_over_its_limit();
+      execution_.mind_time();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
+        execution_.keep_shares();
       }
       const policy::Queue& queue = execution_.broker().queue();
       if (queue.waiting_count() > 0 && now().steady - seen_at_ > kFresh) look();
@@ -119,23 +128,34 @@ class Daemon {
   const DaemonOptions& options_;
   asio::io_context loop_{1};
   Execution execution_;
-  Api api_{execution_};
+  Api api_{execution_, options_.admin_gids};
   std::unique_ptr<Server> server_;
   asio::signal_set signals_;
   asio::steady_timer tick_;
   asio::thread_pool syncing_;
   std::function<void()> ready_;
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
+  std::size_t look_through_at_ = 64;           // so many, for clients that have gone
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   bool looking_ = false, is_restored_ = false, leaving_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };
+
+/// A connection of each client, a handle of each job: the 1024 that a login or systemd lets us open
+/// are soon used up. Jobs keep what they had: the nursery is older.
+void open_as_many_files_as_may_be() {
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
 
 }  // namespace
 
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
   auto launcher = Launcher::start(options.state_folder, options.for_all);
   if (!launcher) return std::move(launcher).error();
+  open_as_many_files_as_may_be();
   auto journal = broker::Journal::open(options.state_folder);
   if (!journal) return std::move(journal).error();
   Daemon daemon(options, *std::move(journal), *std::move(launcher));

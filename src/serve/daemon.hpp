@@ -3,13 +3,14 @@
 // journal refuses it, the state is what the journal last held.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "inventory/observe.hpp"
-#include "policy/queue.hpp"
+#include "serve/settings.hpp"
 
 namespace berth::serve {
 
@@ -17,10 +18,10 @@ struct DaemonOptions {
   std::string socket;        // its path
   std::string state_folder;  // of the journal
   bool for_all = false;      // of the machine; else for its own user alone
-  std::chrono::milliseconds keep = std::chrono::hours(7 * 24);  // jobs that ended, and their output
-  int idle_seconds = 0;     // leaves when it had nothing to do for so long; 0: never
-  std::string lock_folder;  // where brokers of this machine meet; "": there is no other
-  policy::QueueRules rules;
+  int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
+  std::string lock_folder;   // where brokers of this machine meet; "": there is no other
+  Settings settings;
+  std::vector<std::uint32_t> admin_gids;  // of settings.admins
   inventory::Sources sources;
 };
 

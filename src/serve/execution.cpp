@@ -1,8 +1,17 @@
 #include "serve/execution.hpp"
 
-#include <chrono>
-#include <csignal>
+#include <sys/stat.h>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 
@@ -14,6 +23,11 @@ using model::JobId;
 using model::JobState;
 using std::chrono::milliseconds;
 
+namespace {
+using Json = nlohmann::json;
+constexpr const char *kDrained = "drained", *kShares = "shares";  // in the journal
+}  // namespace
+
 broker::Now now() {
   using std::chrono::duration_cast;
   return {duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()),
@@ -23,7 +37,8 @@ broker::Now now() {
 Execution::Execution(boost::asio::io_context& loop, const DaemonOptions& options,
                      broker::Journal journal, Launcher launcher,
                      std::function<void(const std::set<JobId>&)> changed)
-    : options_(options),
+    : loop_(loop),
+      options_(options),
       journal_(std::move(journal)),
       launcher_(std::move(launcher)),
       watches_(loop, [this](JobId id) { all_gone(id); }),
@@ -39,16 +54,66 @@ void Execution::restore() {
     fault_ = jobs.error();
     return;
   }
-  for (const Job& job : *jobs) broker_.restore(job, now());
+  restore_drained();
+  restore_shares();
+  for (const bool runs : {true, false})
+    for (const Job& job : *jobs)
+      if ((job.state == JobState::kRunning) == runs) {
+        know_user(job);
+        broker_.restore(job, now());
+      }
   for (const Job& job : *jobs)
     if (job.state == JobState::kRunning) find_again(job);
 }
 
+void Execution::restore_drained() {
+  const Json drained = Json::parse(journal_.value(kDrained).value_or("[]"), nullptr, false);
+  std::vector<std::string> units;
+  for (const Json& unit : drained)
+    if (unit.is_string()) units.push_back(unit.get<std::string>());
+  broker_.restore_drained(std::move(units));
+}
+
+/// {"at":UNIX_MILLISECONDS,"ahead":{"1000":DEVICE_SECONDS}}: while no broker was there, it faded.
+void Execution::restore_shares() {
+  shares_ = journal_.value(kShares).value_or("{}");
+  const Json shares = Json::parse(shares_, nullptr, false);
+  if (!shares.is_object() || !shares.contains("at") || !shares["at"].is_number_integer() ||
+      !shares.contains("ahead"))
+    return;
+  const auto away = now().unix_milliseconds - json_value<std::int64_t>(shares["at"]);
+  const double left = std::exp2(-std::max(0.0, static_cast<double>(away)) /
+                                static_cast<double>(options_.settings.rules.half_life.count()));
+  for (const auto& [uid, seconds] : shares["ahead"].items())
+    if (const auto number = to_number(uid); number && seconds.is_number())
+      broker_.set_ahead(static_cast<std::uint32_t>(*number), seconds.get<double>() * left, now());
+}
+
+void Execution::keep_shares() {
+  if (fault_) return;
+  Json ahead = Json::object();
+  for (const std::uint32_t uid : known_users_)
+    if (const double seconds = broker_.ahead(uid, now()); seconds >= 1)
+      ahead[std::to_string(uid)] = std::floor(seconds);
+  const Json before = Json::parse(shares_, nullptr, false);
+  if (before.is_object() && before.value("ahead", Json::object()) == ahead) return;
+  shares_ = Json{{"at", now().unix_milliseconds}, {"ahead", ahead}}.dump();
+  if (auto written = journal_.set_value(kShares, shares_); !written) fault_ = written.error();
+  is_dirty_ = true;
+}
+
+void Execution::know_user(const Job& job) {
+  if (!known_users_.insert(job.uid).second) return;
+  const auto found = options_.settings.users.find(job.user);
+  broker_.set_user(
+      job.uid, found == options_.settings.users.end() ? options_.settings.everyone : found->second);
+}
+
 void Execution::find_again(const Job& job) {
-  if (!job.owners.empty() || !job.queued) return watches_.watch(job.id, job.owners);
+  if (!job.queued) return watches_.watch(job.id, job.owners);
   // It was written down that it runs; whether it was started its folder knows.
   const auto keeper = launcher_.keeper(job.id);
-  if (!keeper) return launch(job.id);
+  if (!keeper) return launch_soon(job.id);
   set_owners(job.id, {*keeper});
 }
 
@@ -70,7 +135,7 @@ bool Execution::settle() {
     changed_(changed);
     // Only what is written down may run: a broker that follows this one would start it again.
     for (const JobId id : started)
-      if (broker_.job(id)->queued) launch(id);
+      if (broker_.job(id)->queued) launch_soon(id);
   }
   return false;
 }
@@ -85,16 +150,23 @@ std::vector<std::string> Execution::leased_units() const {
 // What callers may ask for.
 
 Result<JobId> Execution::submit(Job job, const Call& call) {
-  if (job.queued) {
-    job.id = broker_.next_id();
-    job.log = launcher_.log(job.id);
-    if (auto ready = launcher_.prepare(job, call); !ready) return std::move(ready).error();
-  }
+  know_user(job);
+  if (job.queued)
+    if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+      return std::move(ready).error();
   const bool is_lease = !job.queued;
   const auto owners = job.owners;
   const auto id = broker_.submit(std::move(job), now());
   if (id && is_lease) watches_.watch(*id, owners);
   return id;
+}
+
+Result<JobId> Execution::submit_array(const Job& job, const model::ArrayRange& range,
+                                      const Call& call) {
+  know_user(job);
+  if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+    return std::move(ready).error();
+  return broker_.submit_array(job, range, now());
 }
 
 Status Execution::cancel(JobId id, Caller caller) {
@@ -112,6 +184,14 @@ Status Execution::hold(JobId id, bool held, Caller caller) {
 void Execution::set_owners(JobId id, const std::vector<model::ProcessId>& owners) {
   broker_.set_owners(id, owners);
   watches_.watch(id, owners);
+}
+
+Status Execution::drain(const std::string& unit, bool drained) {
+  if (auto done = broker_.drain(unit, drained); !done) return done;
+  auto written = journal_.set_value(kDrained, Json(broker_.drained()).dump());
+  if (!written) fault_ = written.error();
+  is_dirty_ = true;
+  return written;
 }
 
 void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome) {
@@ -159,6 +239,20 @@ void Execution::keeper_gone(const Job& job) {
   set_owners(id, {*keeper});
 }
 
+/// One after the other, with others' calls in between: an array starts a thousand at once.
+void Execution::launch_soon(JobId id) {
+  to_launch_.push_back(id);
+  if (to_launch_.size() == 1) boost::asio::post(loop_, [this] { launch_next(); });
+}
+
+void Execution::launch_next() {
+  if (to_launch_.empty() || fault_) return;
+  launch(to_launch_.front());
+  to_launch_.pop_front();
+  settle();
+  if (!to_launch_.empty()) boost::asio::post(loop_, [this] { launch_next(); });
+}
+
 /// Starts what the broker starts itself; what cannot start has ended.
 void Execution::launch(JobId id) {
   const Job& job = *broker_.job(id);
@@ -169,11 +263,21 @@ void Execution::launch(JobId id) {
 }
 
 void Execution::stop(JobId id, Stopped how) {
+  if (std::erase(to_launch_, id) > 0) {
+    broker_.end(id, how.state, {}, how.why, now());
+    return;
+  }
   if (!watches_.signal(id, SIGTERM)) return;
   stopped_.insert_or_assign(id, std::move(how));
 }
 
 // What time brings.
+
+void Execution::mind_time() {
+  stop_what_is_over_its_limit();
+  broker_.turn_to_cpu(now());
+  settle();
+}
 
 void Execution::stop_what_is_over_its_limit() {
   const auto at = now();
@@ -188,9 +292,29 @@ void Execution::stop_what_is_over_its_limit() {
   }
 }
 
+/// The moment before which what ended must go, so that the rest is no more than may be kept.
+std::int64_t Execution::too_much_output_before() {
+  std::vector<std::pair<std::int64_t, std::uint64_t>> kept;  // when it ended, how much it wrote
+  for (const auto& [id, job] : broker_.jobs()) {
+    if (!job.queued || !model::has_ended(job.state)) continue;
+    const auto [size, is_new] = output_bytes_.try_emplace(id, 0);
+    struct stat status = {};
+    if (is_new && ::stat(launcher_.log(id).c_str(), &status) == 0)
+      size->second = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
+  }
+  std::sort(kept.rbegin(), kept.rend());
+  std::uint64_t sum = 0;
+  for (const auto& [ended, size] : kept)
+    if ((sum += size) > options_.settings.keep_output_bytes) return ended + 1;
+  return 0;
+}
+
 void Execution::forget_old() {
-  const auto gone = broker_.forget_ended_before(now().unix_milliseconds - options_.keep.count());
+  const auto gone = broker_.forget_ended_before(
+      std::max(now().unix_milliseconds - options_.settings.keep.count(), too_much_output_before()));
   if (gone.empty()) return;
+  for (const JobId id : gone) output_bytes_.erase(id);
   if (auto written = journal_.write({}, gone); !written) {
     fault_ = written.error();
     return;

@@ -53,7 +53,7 @@ Result<run::Launch> spec_of(const Call& call) try {
   if (!sound) return wrong(text("it has no command, or no folder to start in"));
   return launch;
 } catch (const Json::exception& problem) {
-  return wrong(problem.what());
+  return wrong(printable(problem.what()));
 }
 
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& environment) {
@@ -72,20 +72,25 @@ Result<Launcher> Launcher::start(std::string state_folder, bool for_all) {
   return Launcher(std::move(state_folder), for_all, *std::move(nursery));
 }
 
-Status Launcher::prepare(const Job& job, const Call& call) const {
+Status Launcher::make_folder(model::JobId job) const {
+  const std::string mine = folder(job);
+  if (::mkdir(mine.c_str(), for_all_ ? 0711 : 0700) == 0) return Done{};
+  return unusable(mine, errno);
+}
+
+Status Launcher::prepare(model::JobId id, const Call& call) const {
   auto launch = spec_of(call);
   if (!launch) return std::move(launch).error();
   launch->user = run::Credentials{call.peer.uid, call.peer.gid, call.peer.groups};
-  forget(job.id);  // of a broker that died before it had written the number down
+  forget(id);  // of a broker that died before it had written the number down
   const std::string jobs = state_folder_ + "/jobs";
   if (::mkdir(jobs.c_str(), for_all_ ? 0711 : 0700) != 0 && errno != EEXIST)
     return unusable(jobs, errno);
   // Users come to their own logs; what else is there has modes of its own.
   if (for_all_ && ::chmod(state_folder_.c_str(), 0711) != 0) return unusable(state_folder_, errno);
-  const std::string mine = folder(job.id);
-  if (::mkdir(mine.c_str(), for_all_ ? 0711 : 0700) != 0) return unusable(mine, errno);
-  if (auto written = run::write_launch(mine, *launch); !written) {
-    forget(job.id);
+  if (auto made = make_folder(id); !made) return made;
+  if (auto written = run::write_launch(folder(id), *launch); !written) {
+    forget(id);
     return written;
   }
   return Done{};
@@ -96,8 +101,12 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapsh
   for (const model::Grant& grant : job.grants) units.push_back(grant.unit);
   const auto placement = policy::place_leased(job.request, units, job.affinity, snapshot);
   if (!placement) return placement.error();
-  auto launch = run::read_launch(folder(job.id));
+  auto launch = run::read_launch(folder(job.task ? job.task->array : job.id));
   if (!launch) return std::move(launch).error();
+  if (job.task) {
+    forget(job.id);
+    if (auto made = make_folder(job.id); !made) return std::move(made).error();
+  }
   auto variables = variables_of(launch->environment);
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   for (const model::Setting& one : environment.settings) {
@@ -105,6 +114,10 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapsh
     if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
   }
   variables["BERTH_JOB"] = std::to_string(job.id);
+  if (job.task) {
+    variables["BERTH_ARRAY"] = std::to_string(job.task->array);
+    variables["BERTH_ARRAY_INDEX"] = std::to_string(job.task->index);
+  }
   launch->environment.clear();
   for (const auto& [name, value] : variables) launch->environment.push_back(name + "=" + value);
   launch->cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});

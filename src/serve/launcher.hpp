@@ -23,7 +23,8 @@ class Launcher {
   /// Makes the job's folder and keeps in it what its submitter's call says under "spec":
   /// {"folder","umask","environment":["NAME=value",…]}. Who it is the kernel says. Fails with
   /// kInvalidArgument (E0913), kUnavailable (E0517).
-  [[nodiscard]] Status prepare(const model::Job& job, const Call& call) const;
+  /// An array has one such folder for all its jobs.
+  [[nodiscard]] Status prepare(model::JobId id, const Call& call) const;
   /// Starts a job that runs: its environment comes from its devices. Fails as place(),
   /// run::read_launch, run::Nursery::keep.
   [[nodiscard]] Result<model::ProcessId> start_job(const model::Job& job,
@@ -36,6 +37,7 @@ class Launcher {
  private:
   Launcher(std::string state_folder, bool for_all, run::Nursery nursery)
       : state_folder_(std::move(state_folder)), for_all_(for_all), nursery_(std::move(nursery)) {}
+  [[nodiscard]] Status make_folder(model::JobId job) const;
   [[nodiscard]] std::string folder(model::JobId job) const {
     return state_folder_ + "/jobs/" + std::to_string(job);
   }

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
@@ -31,6 +33,9 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using Socket = asio::local::stream_protocol::socket;
 using boost::system::error_code;
+
+/// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
+constexpr int kBacklog = 512;
 
 void take_query(std::string_view text, std::map<std::string, std::string>& into) {
   for (const std::string_view pair : split(text, '&')) {
@@ -101,6 +106,7 @@ struct Server::Parts {
   std::string path;
   Descriptor lock;
   std::set<Answer::Connection*> open;
+  std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
   std::uint64_t accepted = 0;
 };
 
@@ -116,7 +122,10 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  ~Connection() { server_->open.erase(this); }
+  ~Connection() {
+    give_back_bytes();
+    server_->open.erase(this);
+  }
 
   void read() {
     parser_.emplace();
@@ -145,6 +154,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     error_code ignored;
     socket_.close(ignored);
     deadline_.cancel();
+    give_back_bytes();
   }
 
  private:
@@ -163,6 +173,9 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     if (problem == http::error::body_limit) return refuse(413);
     if (is_no_http(problem)) return refuse(400);
     if (problem) return close();
+    const auto length =
+        parser_->chunked() ? server_->limits.body_bytes : parser_->content_length().value_or(0);
+    if (!take_bytes(length)) return refuse(503);
     state_ = State::kReading;
     expire_after(server_->limits.slow_seconds);
     http::async_read(
@@ -199,6 +212,23 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  /// False where this user has others in memory, and it would be too much with this.
+  bool take_bytes(std::size_t more) {
+    if (more == 0) return true;
+    std::size_t& all = server_->bytes[peer_.uid];
+    if (all > bytes_ && all + more > server_->limits.bytes_a_user) return false;
+    all += more;
+    bytes_ += more;
+    return true;
+  }
+
+  void give_back_bytes() {
+    if (bytes_ == 0) return;
+    const auto mine = server_->bytes.find(peer_.uid);
+    mine->second -= std::exchange(bytes_, 0);
+    if (mine->second == 0) server_->bytes.erase(mine);
+  }
+
   void refuse(int status) {
     keep_alive_ = false;
     write({status, ""});
@@ -209,6 +239,11 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     error_code ignored;
     socket_.cancel(ignored);
     expire_after(server_->limits.slow_seconds);
+    give_back_bytes();
+    if (!take_bytes(reply.body.size())) {
+      reply = {503, ""};
+      keep_alive_ = false;
+    }
     response_ = {};
     response_.version(11);
     response_.result(static_cast<unsigned>(reply.status));
@@ -220,6 +255,8 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
                       [self = shared_from_this()](error_code problem, std::size_t) {
                         if (self->state_ == State::kClosed) return;
                         if (problem || !self->keep_alive_) return self->close();
+                        self->response_ = {};
+                        self->give_back_bytes();
                         self->read();
                       });
   }
@@ -234,6 +271,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   http::response<http::string_body> response_;
   State state_ = State::kIdle;
   bool keep_alive_ = true;
+  std::size_t bytes_ = 0;  // taken
 };
 
 void Answer::send(Reply reply) const {
@@ -247,26 +285,38 @@ bool Answer::is_wanted() const {
 
 namespace {
 
+/// Of one user's: how many, and who goes first.
+struct Share {
+  std::size_t count = 0;
+  Answer::Connection* oldest_idle = nullptr;
+  Answer::Connection* oldest = nullptr;
+
+  void add(Answer::Connection* one) {
+    ++count;
+    if (oldest == nullptr || one->number() < oldest->number()) oldest = one;
+    if (one->is_idle() && (oldest_idle == nullptr || one->number() < oldest_idle->number()))
+      oldest_idle = one;
+  }
+};
+
 /// Room for one more of this user's: who has too many loses the one that has been idle longest, and
-/// who has none that is idle is not let in.
+/// who has none that is idle is not let in. Where all together are too many, who has most loses
+/// one.
 template <typename Connections>
 bool make_room(const Connections& open, const Limits& limits, uid_t uid) {
-  std::size_t own = 0;
-  auto* oldest = static_cast<Answer::Connection*>(nullptr);
-  auto* oldest_own = oldest;
-  for (Answer::Connection* one : open) {
-    const bool is_own = one->peer().uid == uid;
-    own += is_own ? 1 : 0;
-    if (!one->is_idle()) continue;
-    if (oldest == nullptr || one->number() < oldest->number()) oldest = one;
-    if (is_own && (oldest_own == nullptr || one->number() < oldest_own->number())) oldest_own = one;
-  }
-  if (own >= limits.connections_a_user) {
-    if (oldest_own == nullptr) return false;
-    oldest_own->close();
+  std::map<uid_t, Share> shares;
+  for (Answer::Connection* one : open) shares[one->peer().uid].add(one);
+  const Share& own = shares[uid];
+  if (own.count >= limits.connections_a_user) {
+    if (own.oldest_idle == nullptr) return false;
+    own.oldest_idle->close();
   } else if (open.size() >= limits.connections) {
-    if (oldest == nullptr) return false;
-    oldest->close();
+    const Share& most =
+        std::max_element(shares.begin(), shares.end(), [](const auto& a, const auto& b) {
+          return a.second.count < b.second.count;
+        })->second;
+    if (most.oldest_idle == nullptr && most.count <= own.count + 1) return false;
+    (most.oldest_idle != nullptr ? most.oldest_idle : most.oldest)->close();
   }
   return true;
 }
@@ -327,7 +377,7 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
   ::unlink(path.c_str());
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      ::chmod(path.c_str(), for_all ? 0666 : 0600) != 0 || ::listen(socket.get(), 4096) != 0)
+      ::chmod(path.c_str(), for_all ? 0666 : 0600) != 0 || ::listen(socket.get(), kBacklog) != 0)
     return cannot_listen(path, errno);
   error_code problem;
   parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);

@@ -1,7 +1,7 @@
 // Server: HTTP/1.1 over a Unix socket, on the caller's event loop. It knows nothing of jobs.
 // Whoever connects is hostile until shown otherwise: headers and bodies are bounded, who is slow is
-// dropped, who has too many connections loses their oldest idle one, and nobody waits for anybody
-// else.
+// dropped, who has too many connections loses their oldest idle one, who keeps too much in memory
+// is told to come again, and nobody waits for anybody else.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,9 @@ struct Limits {
   std::size_t body_bytes = 1 << 20;
   std::size_t connections = 2000;  // of all
   std::size_t connections_a_user = 500;
-  int idle_seconds = 60;  // between two calls
-  int slow_seconds = 10;  // for a call to come in, or an answer to go out
+  std::size_t bytes_a_user = 64 << 20;  // of calls and answers at once; one of them may be larger
+  int idle_seconds = 60;                // between two calls
+  int slow_seconds = 10;                // for a call to come in, or an answer to go out
 };
 
 class Server {

@@ -44,6 +44,9 @@ class UserNames {
   int asked_elsewhere_ = 0;
 };
 
+/// Of a name, or a number as it is; nullopt: there is no such group.
+[[nodiscard]] std::optional<std::uint32_t> group_id(const std::string& name);
+
 /// Fills the /proc half of `process` (uid … pod) for `pid`; false where there is no such process.
 /// Caches user names, so keep one for many processes. Not for use from several threads.
 class ProcessReader {

@@ -1,7 +1,12 @@
+#include <grp.h>
 #include <pwd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
+#include <vector>
 
+#include "base/file.hpp"
 #include "system/process.hpp"
 #include "system/process_text.hpp"
 
@@ -25,6 +30,21 @@ std::string ask_c_library(std::uint32_t uid) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> group_id(const std::string& name) {
+  std::vector<char> buffer(1U << 16U);  // a group of all students has many members
+  group entry{};
+  group* found = nullptr;
+  int problem = ERANGE;
+  while ((problem = ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found)) ==
+             ERANGE &&
+         buffer.size() < kPasswdLimit)
+    buffer.resize(2 * buffer.size());
+  if (problem == 0 && found != nullptr) return entry.gr_gid;
+  const auto number = to_number(name);
+  if (!number || *number < 0 || *number >= UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
 
 const std::string& UserNames::of(std::uint32_t uid) {
   const auto known = known_.find(uid);

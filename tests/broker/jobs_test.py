@@ -72,7 +72,7 @@ class Queue(Caller):
 
     def test_without_a_broker_there_are_no_jobs(self):
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
-        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": []})
+        self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": []})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
             self.assertEqual(done.returncode, 1, done.stderr)

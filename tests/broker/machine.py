@@ -21,10 +21,12 @@ def wait_until(condition, seconds=20.0):
     return condition()
 
 
-def switch_on(berth, machine):
-    """A shell that waits is the simulated machine: its process, and the variables that put others on it."""
-    shell = subprocess.Popen([berth, "sim", "--machine", machine, "--", "sh", "-c", "env -0; cat"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def switch_on(berth, machine, env=None):
+    """A shell that waits is the simulated machine: its process, and the variables that put others on it. `berth` may be
+    several words."""
+    program = [berth] if isinstance(berth, str) else berth
+    shell = subprocess.Popen([*program, "sim", "--machine", machine, "--", "sh", "-c", "env -0; cat"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
     said = b""
     while not said.endswith(b"\0") or b"BERTH_SIM_DIR" not in said:
         more = os.read(shell.stdout.fileno(), 65536)

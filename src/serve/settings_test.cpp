@@ -1,0 +1,79 @@
+#include "serve/settings.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using berth::serve::parse_settings;
+using berth::serve::read_settings;
+
+TEST_CASE("the settings say who may have how much, and what is kept") {
+  const auto settings = parse_settings(R"(
+mode = "warn"
+admins = ["gpu-admins", "27"]
+exempt_users = ["monitoring"]
+half_life = "48h"
+keep = "24h"
+keep_output = "2GiB"
+[everyone]
+most_devices = 4
+[user.lin]
+weight = 2
+[user.zhao]
+weight = 0.5
+most_jobs = 10
+most_devices = 1
+)",
+                                       "berth.toml");
+  REQUIRE(settings);
+  CHECK(settings->mode == "warn");
+  CHECK(settings->admins == std::vector<std::string>{"gpu-admins", "27"});
+  CHECK(settings->exempt_users.size() == 1);
+  CHECK(settings->rules.half_life == std::chrono::hours(48));
+  CHECK(settings->rules.aging == std::chrono::hours(24));
+  CHECK(settings->keep == std::chrono::hours(24));
+  CHECK(settings->keep_output_bytes == 2ULL << 30U);
+  CHECK(settings->everyone.most_devices == 4);
+  CHECK(settings->users.at("lin").weight == 2);
+  CHECK(settings->users.at("lin").most_devices == 4);
+  CHECK(settings->users.at("zhao").weight == 0.5);
+  CHECK(settings->users.at("zhao").most_jobs == 10);
+  CHECK(settings->users.at("zhao").most_devices == 1);
+}
+
+TEST_CASE("settings that cannot be are refused, with their line") {
+  struct Case {
+    const char *document, *id;
+  };
+  for (const Case& one :
+       {Case{"mode = \"strict\"", "E0604"}, Case{"mode = 3", "E0604"},
+        Case{"modus = \"warn\"", "E0603"}, Case{"keep = \"7\"", "E0605"},
+        Case{"half_life = \"0s\"", "E0605"}, Case{"[user.lin]\nweight = 0", "E0605"},
+        Case{"[user.lin]\nweight = \"2\"", "E0604"}, Case{"[user.lin]\nmost_devices = -1", "E0605"},
+        Case{"user = 3", "E0604"}, Case{"[user]\nlin = 3", "E0604"}, Case{"[everyone", "E0602"}}) {
+    CAPTURE(one.document);
+    const auto settings = parse_settings(one.document, "berth.toml");
+    REQUIRE_FALSE(settings);
+    CHECK(settings.error().id == one.id);
+    CHECK(settings.error().message.starts_with("berth.toml:"));
+  }
+}
+
+TEST_CASE("settings that others may write are not read, and none are needed") {
+  char name[] = "/tmp/berth-settings-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const std::string file = folder + "/berth.toml";
+  CHECK(read_settings(file, false)->mode == "observe");
+  CHECK(read_settings(file, true).error().id == "E0925");
+  std::ofstream(file) << "mode = \"warn\"\n";
+  ::chmod(file.c_str(), 0644);
+  CHECK(read_settings(file, true)->mode == "warn");
+  ::chmod(file.c_str(), 0664);
+  CHECK(read_settings(file, true).error().id == "E0925");
+  CHECK(read_settings(folder, true).error().id == "E0925");
+  std::filesystem::remove_all(folder);
+}

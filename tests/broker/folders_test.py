@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""The folders of a user's broker when something is wrong with them: what is said, what is left as it is, and that exactly one
+broker serves.
+
+usage: folders_test.py BERTH LIBRARY      (fake_nfs: every folder that is called so is on NFS)
+"""
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+import sqlite3
+import sys
+import unittest
+
+from machine import Machine, wait_until
+
+SOAK = "BERTH_SOAK" in os.environ
+NFS = ""
+
+
+class Folders(Machine):
+    def setUp(self):
+        super().setUp()
+        self.runtime, self.state = self.folder / "runtime", self.folder / "state"
+        self.variables |= {"BERTH_RUNTIME_DIR": str(self.runtime), "BERTH_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
+
+    def queue(self, *words):
+        done = self.run_berth("run", "--queue", *words)
+        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
+        return int(done.stdout.split()[1])
+
+    def end_brokers(self):
+        self.kill_brokers()
+        self.assertTrue(wait_until(lambda: not self.brokers()))
+
+    def serve(self, **more):
+        """A broker by hand: the process, and what it said first."""
+        broker = self.start("serve", **more)
+        return broker, broker.stdout.readline()
+
+    def refused(self, identifier, **more):
+        """What `berth serve` says where it cannot."""
+        broker = self.start("serve", **more)
+        said = broker.communicate(timeout=30)[1]
+        self.assertNotEqual(broker.returncode, 0, said)
+        self.assertIn(f"({identifier})", said)
+        self.assertIn("\nhint: ", said)
+        return said
+
+    def content(self):
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.state.iterdir() if path.is_file()}
+
+    def test_a_network_file_system_is_refused(self):
+        nfs = {"LD_PRELOAD": NFS, "BERTH_STATE_DIR": str(self.folder / "fake-nfs/state")}
+        (self.folder / "fake-nfs").mkdir(0o700)
+        said = self.refused("E0905", **nfs)
+        self.assertIn("NFS", said)
+        self.assertIn("hint: export XDG_STATE_HOME=", said)
+        self.assertEqual(list((self.folder / "fake-nfs/state").iterdir()), [])
+        queued = self.run_berth("run", "--queue", "--gpus", "1", "--", "true", **nfs)
+        self.assertEqual(queued.returncode, 125)
+        self.assertIn("NFS", queued.stderr)
+        # In a terminal it runs, and says what it has not.
+        job = self.run_berth("run", "--gpus", "1", "--", "true", **nfs)
+        self.assertEqual(job.returncode, 0)
+        self.assertIn("no lease:", job.stderr)
+
+    def test_a_stale_socket_is_replaced(self):
+        first = self.queue("--gpus", "1", "--", "true")
+        self.end_brokers()
+        self.assertTrue((self.runtime / "berth.sock").is_socket())
+        self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
+        self.end_brokers()
+        # One that accepts nobody, and what is no socket.
+        (self.runtime / "berth.sock").unlink()
+        (self.runtime / "berth.sock").write_text("")
+        self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
+        self.end_brokers()
+        (self.runtime / "berth.sock").unlink()
+        (self.runtime / "berth.sock").symlink_to("/nowhere/at/all")
+        self.assertEqual(self.run_berth("wait", str(first)).returncode, 0)
+        self.assertFalse((self.runtime / "berth.sock").is_symlink())
+
+    def test_a_link_in_place_of_the_socket_leads_nowhere(self):
+        self.runtime.mkdir(0o700)
+        precious = self.folder / "precious"
+        precious.write_text("mine")
+        (self.runtime / "berth.sock").symlink_to(precious)
+        (self.runtime / "berth.sock.lock").symlink_to(precious)
+        self.refused("E0910")
+        self.assertEqual(precious.read_text(), "mine")
+        (self.runtime / "berth.sock.lock").unlink()
+        self.assertTrue(self.serve()[1].startswith("serving "))
+        self.assertEqual(precious.read_text(), "mine")
+
+    def test_of_brokers_that_start_at_once_exactly_one_serves(self):
+        for _ in range(50 if SOAK else 8):
+            brokers = [self.start("serve") for _ in range(6)]
+            said = [one.stdout.readline() for one in brokers]
+            serving = [one for one, line in zip(brokers, said) if line.startswith("serving ")]
+            self.assertEqual(len(serving), 1, said)
+            for one in brokers:
+                if one not in serving:
+                    error = one.communicate(timeout=30)[1]
+                    self.assertRegex(error, r"error: another broker (listens at|has the journal) .*\((E0909|E0906)\)\n\nhint: ")
+                    self.assertEqual(one.returncode, 4)
+            self.assertEqual(self.call("GET", "/v1/jobs")["jobs"], [])
+            serving[0].terminate()
+            self.assertEqual(serving[0].wait(20), 0)
+
+    def test_of_clients_that_come_at_once_all_have_the_same_broker(self):
+        for _ in range(10 if SOAK else 3):
+            clients = [self.start("run", "--queue", "--cpu", "--", "true") for _ in range(10)]
+            numbers = [int(one.communicate(timeout=60)[0].split()[1]) for one in clients]
+            self.assertEqual(len(set(numbers)), 10)
+            self.assertEqual(len(self.brokers()), 1)
+            self.end_brokers()
+
+    def damages(self, whole):
+        chance = random.Random(3)
+        yield b"this is no database, " * 300
+        yield whole[:100] + bytes(4096)
+        yield whole[:len(whole) // 2 + 100]
+        for _ in range(60 if SOAK else 6):
+            at = chance.randrange(0, len(whole) - 512)
+            yield whole[:at] + chance.randbytes(512) + whole[at + 512:]
+
+    def test_a_damaged_journal_says_what_to_do_and_is_left_as_it_is(self):
+        names = [f"n{number}" for number in range(30)]
+        self.queue("--gpus", "4", "--name", "runs", "--", "sleep", "1000")
+        for name in names:
+            self.queue("--gpus", "4", "--name", name, "--", "true")
+        self.run_berth("cancel", "runs", *names)
+        self.end_brokers()
+        journal = self.state / "journal.db"
+        # First with what the last broker wrote still beside it.
+        for part in (journal, self.state / "journal.db-wal"):
+            part.write_bytes(b"this is no database, " * 300)
+        before = self.content()
+        self.refused("E0907")
+        self.assertEqual({name: self.content()[name] for name in before}, before)
+        (self.state / "journal.db-wal").unlink()
+        journal.unlink()
+        for name in names:
+            self.queue("--cpu", "--name", name, "--", "true")
+        self.end_brokers()
+        with sqlite3.connect(journal) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.close()
+        whole, refused = journal.read_bytes(), 0
+        for damage in self.damages(whole):
+            journal.write_bytes(damage)
+            before = self.content()
+            broker, line = self.serve()
+            if line:  # no harm was done to what it reads, or a record stayed one
+                broker.kill()
+                broker.wait()
+                for extra in self.state.glob("journal.db-*"):
+                    extra.unlink()
+                continue
+            said = broker.communicate(timeout=30)[1]
+            refused += 1
+            self.assertIn("(E0907)", said)
+            self.assertIn(f"hint: mv {journal} {journal}.damaged", said)
+            after = self.content()
+            self.assertEqual({name: after.get(name) for name in before}, before)
+            for extra in self.state.glob("journal.db-*"):
+                self.assertEqual(extra.stat().st_size, 0, extra)
+                extra.unlink()
+        self.assertGreater(refused, 3)
+        # What the hint says helps.
+        journal.write_bytes(b"this is no database, " * 300)
+        done = self.run_berth("run", "--queue", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("the journal", done.stderr)
+        journal.rename(f"{journal}.damaged")
+        self.queue("--", "true")
+
+    def test_a_journal_of_a_newer_berth_is_refused_and_left_as_it_is(self):
+        self.state.mkdir(0o700)
+        journal = self.state / "journal.db"
+        with sqlite3.connect(journal) as database:
+            database.execute("CREATE TABLE job2 (id INTEGER PRIMARY KEY, all_new TEXT)")
+            database.execute("PRAGMA user_version = 99")
+        database.close()
+        before = self.content()
+        said = self.refused("E0907")
+        self.assertIn("is of a newer Berth (format 99", said)
+        self.assertEqual(self.content(), before)
+        self.assertNotEqual(self.run_berth("run", "--queue", "--", "true").returncode, 0)
+        self.assertEqual(self.content(), before)
+
+    def test_a_state_folder_that_others_may_write_to_is_refused(self):
+        self.state.mkdir(0o700)
+        self.state.chmod(0o777)
+        said = self.refused("E0907")
+        self.assertIn("others can write to it", said)
+        self.assertIn(f"hint: chmod go-w {self.state}", said)
+        self.assertEqual(list(self.state.iterdir()), [])
+        # One's own link to one's own folder is fine.
+        self.state.rename(self.folder / "elsewhere")
+        (self.folder / "elsewhere").chmod(0o700)
+        self.state.symlink_to(self.folder / "elsewhere")
+        self.assertTrue(self.serve()[1].startswith("serving "))
+
+    def test_what_is_no_folder_is_said(self):
+        self.state.write_text("")
+        self.assertIn("Not a directory", self.refused("E0907"))
+        self.state.unlink()
+        shutil.rmtree(self.runtime)
+        self.runtime.write_text("")
+        self.refused("E0514")
+        self.runtime.unlink()
+        self.runtime.mkdir(0o700)
+        (self.runtime / "berth.sock").mkdir()
+        self.refused("E0910")
+
+    def test_a_broker_that_is_told_to_end_leaves_no_socket(self):
+        broker, said = self.serve()
+        self.assertTrue(said.startswith("serving "))
+        broker.terminate()
+        self.assertEqual(broker.wait(20), 0)
+        self.assertFalse((self.runtime / "berth.sock").exists())
+
+
+if __name__ == "__main__":
+    Machine.berth = os.path.abspath(sys.argv.pop(1))
+    NFS = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

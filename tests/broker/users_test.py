@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Users who share a machine through root's broker: what one has, another neither sees, ends, holds nor takes, whatever they
+say who they are.
+
+usage: users_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import shutil
+import socket
+import sys
+import unittest
+
+import machine_of_all
+from machine_of_all import MachineOfAll, processes_with, wait_until
+
+NO_NAME = 54321  # as of a user whom only a directory service knows, and that does not answer
+
+
+class Users(MachineOfAll):
+    def queue(self, who, *words, **more):
+        done = who("run", "--queue", *words, **more)
+        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
+        return int(done.stdout.split()[1])
+
+    def jobs(self, who, *words):
+        done = who("jobs", "--json", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {one["id"]: one for one in json.loads(done.stdout)["jobs"]}
+
+    def state(self, who, job):
+        return self.jobs(who, "--all")[job]["state"]
+
+    def secret_job(self, who, *options):
+        job = self.queue(who, *options, "--name", "tell-no-one", "--", "sh", "-c", "echo tell-no-one; sleep 1000; : tell-no-one",
+                         SECRET="tell-no-one")
+        return job
+
+    def test_another_sees_who_has_which_device_and_nothing_else(self):
+        alice, bob = self.person("alice"), self.person("bob")
+        running = self.secret_job(alice, "--gpus", "2")
+        shell = alice.start("lease", "--gpus", "1", "--name", "tell-no-one", "--", "sh", "-c", "echo up; sleep 1000; : tell-no-one")
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        waiting = self.secret_job(alice, "--gpus", "4")
+        ended = self.queue(alice, "--cpu", "--name", "tell-no-one", "--", "sh", "-c", "echo tell-no-one; exit 3")
+        self.assertEqual(alice("wait", str(ended)).returncode, 3)
+        numbers = [str(one) for one in self.jobs(bob)]
+        self.assertEqual(len(numbers), 4)
+        asked = [["jobs"], ["jobs", "--all"], ["jobs", "--json"], ["ls"], ["ls", "--json"], ["ps"], ["ps", "--json"], []]
+        asked += [[verb, *more, number] for number in numbers for verb in ("why", "logs", "cancel", "hold", "release")
+                  for more in ([], ["--json"])]
+        asked += [[verb, "tell-no-one"] for verb in ("why", "logs", "wait")]
+        for words in asked:
+            done = bob(*words)
+            if "tell-no-one" not in words:
+                self.assertNotIn("tell-no-one", done.stdout + done.stderr, words)
+            else:
+                self.assertIn("E0931", done.stderr, words)
+        seen = self.jobs(bob)[running]
+        self.assertEqual((seen["user"], len(seen["devices"]), seen["state"]), ("alice", 2, "running"))
+        self.assertIn("alice", bob("jobs").stdout)
+        # Their own user's are whole.
+        self.assertEqual(self.jobs(alice)[waiting]["name"], "tell-no-one")
+        self.assertEqual(alice("logs", str(running)).stdout, "tell-no-one\n")
+
+    def test_what_a_job_keeps_on_disk_and_in_proc_is_its_users_alone(self):
+        alice, bob = self.person("alice"), self.person("bob")
+        job = self.secret_job(alice, "--gpus", "1")
+        log = pathlib.Path(self.jobs(alice)[job]["log"])
+        self.assertTrue(wait_until(lambda: log.exists() and log.read_text() == "tell-no-one\n"))
+        for path in [*log.parent.iterdir(), *log.parents[2].glob("journal.db*"), log.parent, log.parents[1], log.parents[2]]:
+            command = ["ls", path] if path.is_dir() else ["cat", path]
+            done = bob.command(*command)
+            self.assertNotEqual((done.returncode, done.stdout), (0, ""), path)
+            self.assertIn("Permission denied", done.stderr, path)
+        self.assertEqual(alice.command("cat", log).stdout, "tell-no-one\n")
+        processes = [pid for pid in processes_with("SECRET=tell-no-one") if os.stat(f"/proc/{pid}").st_uid == alice.uid]
+        self.assertTrue(processes)
+        for pid in processes:
+            self.assertIn("Permission denied", bob.command("cat", f"/proc/{pid}/environ").stderr)
+
+    def test_another_neither_ends_nor_holds_nor_takes_what_is_not_theirs(self):
+        alice, bob = self.person("alice"), self.person("bob")
+        running = self.secret_job(alice, "--gpus", "4")
+        waiting = self.secret_job(alice, "--gpus", "1")
+        held = self.secret_job(alice, "--gpus", "1")
+        self.assertEqual(alice("hold", str(held)).returncode, 0)
+        for verb, job in (("cancel", running), ("cancel", waiting), ("hold", waiting), ("release", held), ("logs", running)):
+            done = bob(verb, str(job))
+            self.assertEqual((done.returncode, "E0902" in done.stderr), (5, True), (verb, done.stderr))
+        keeper, *processes = self.processes_of(running)
+        self.assertIn("ermitted", bob.command("kill", "-9", keeper).stderr)
+        for pid in processes:  # of which some live for a moment only
+            self.assertRegex(bob.command("kill", "-9", pid).stderr, "ermitted|No such process")
+        # Theirs cannot follow it, nor stand in its place, nor live in its lease.
+        self.assertIn("E0901", bob("run", "--queue", "--after", str(running), "--", "true").stderr)
+        self.assertEqual(bob("run", "--gpus", "4", "--no-wait", "--", "true", BERTH_JOB=str(running)).returncode, 6)
+        for what, body in (("end", {"outcome": {"class": 0, "exit_code": 0}}), ("owners", {"owners": [{"pid": os.getpid()}]})):
+            self.assertIn("E0901", self.ask_as(bob, "POST", f"/v1/jobs/{running}/{what}", body))
+        self.assertEqual([self.state(alice, job) for job in (running, waiting, held)], ["running", "waiting", "held"])
+        # Its own user can, and root.
+        self.assertEqual(alice("cancel", str(waiting)).returncode, 0)
+        self.ask(running, "cancel")
+        self.assertTrue(wait_until(lambda: self.state(alice, running) == "cancelled"))
+
+    def processes_of(self, job):
+        keeper = pathlib.Path(f"/var/lib/berth/jobs/{job}/keeper")
+        self.assertTrue(wait_until(lambda: processes_with("tell-no-one") and keeper.exists()))
+        return [int(keeper.read_text().split()[0]), *(pid for pid in processes_with(f"BERTH_JOB={job}\0"))]
+
+    def ask(self, job, what):
+        import http.client
+        client = http.client.HTTPConnection("berth", timeout=20)
+        client.sock = socket.socket(socket.AF_UNIX)
+        client.sock.connect("/run/berth/berth.sock")
+        client.request("POST", f"/v1/jobs/{job}/{what}", "{}")
+        self.assertEqual(client.getresponse().status, 200)
+        client.close()
+
+    def ask_as(self, who, method, path, body):
+        code = ("import http.client, socket, sys\nc = http.client.HTTPConnection('b'); c.sock = socket.socket(socket.AF_UNIX)\n"
+                "c.sock.connect('/run/berth/berth.sock'); c.request(*sys.argv[1:]); print(c.getresponse().read().decode())")
+        done = who.command(sys.executable, "-c", code, method, path, json.dumps(body))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_who_somebody_says_they_are_changes_nothing(self):
+        alice, bob = self.person("alice"), self.person("bob")
+        hers = self.secret_job(alice, "--gpus", "1")
+        forged = {"USER": "alice", "LOGNAME": "alice", "USERNAME": "root", "SUDO_USER": "root", "SUDO_UID": "0",
+                  "UID": str(alice.uid), "HOME": str(alice.home)}
+        his = self.queue(bob, "--gpus", "1", "--", "sh", "-c", "id -un; id -G; sleep 1000", **forged)
+        mine = bob("jobs", "--mine", "--json", **forged)
+        self.assertEqual([one["id"] for one in json.loads(mine.stdout)["jobs"]], [his])
+        self.assertEqual((self.jobs(bob)[his]["user"], self.jobs(bob)[his]["uid"]), ("bob", bob.uid))
+        self.assertTrue(wait_until(lambda: bob("logs", str(his)).stdout == f"bob\n{bob.uid}\n"))
+        self.assertIn("E0902", bob("cancel", str(hers), **forged).stderr)
+        self.assertNotIn("tell-no-one", bob("jobs", **forged).stdout)
+        shell = bob.start("lease", "--gpus", "1", "--", "sh", "-c", "echo up; sleep 1000", **forged)
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        self.assertEqual(sorted(one["user"] for one in self.jobs(bob).values()), ["alice", "bob", "bob"])
+
+    def test_a_user_without_a_name_is_a_user(self):
+        stranger, bob = self.person("stranger", NO_NAME), self.person("bob")
+        for env in ({}, {"HOME": ""}):
+            job = self.queue(stranger, "--gpus", "1", "--name", "mine", "--", "sh", "-c", "id -u; sleep 1000", **env)
+            self.assertRegex(stranger("jobs", "--mine", **env).stdout, rf"(?m)^ *{job} +{NO_NAME} +running ")
+            self.assertEqual(max(self.jobs(bob, "--user", str(NO_NAME))), job)
+            self.assertTrue(wait_until(lambda: stranger("logs", "mine", **env).stdout == f"{NO_NAME}\n"))
+            self.assertEqual(stranger("why", "mine", **env).returncode, 0)
+            his = self.queue(bob, "--gpus", "4", "--", "true")
+            self.assertIn(str(NO_NAME), bob("why", str(his)).stdout)
+            self.assertEqual(bob("cancel", str(his)).returncode, 0)
+            later = self.queue(stranger, "--after", str(job), "--gpus", "1", "--name", "later", "--", "true", **env)
+            for verb in ("hold", "release", "cancel"):
+                done = stranger(verb, "later", **env)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.state(stranger, later), "cancelled")
+            self.assertEqual(stranger("run", "--gpus", "1", "--", "sh", "-c", "exit 3", **env).returncode, 3)
+            self.assertEqual(stranger("cancel", "mine", **env).returncode, 0)
+            self.assertEqual(stranger("wait", str(job), **env).returncode, 143)
+
+    def test_a_user_without_a_name_has_a_broker_of_their_own_where_root_has_none(self):
+        self.stop()
+        stranger = self.person("stranger", NO_NAME)
+        own = {"BERTH_RUNTIME_DIR": f"{stranger.home}/r", "BERTH_STATE_DIR": f"{stranger.home}/s"}
+        job = self.queue(stranger, "--gpus", "1", "--", "sh", "-c", "id -u; exit 4", **own)
+        self.assertEqual(stranger("wait", str(job), **own).returncode, 4)
+        self.assertEqual(stranger("logs", str(job), **own).stdout, f"{NO_NAME}\n")
+        lines = stranger("jobs", "--mine", **own).stdout.splitlines()
+        self.assertRegex(lines[1], rf"^ *{job} +{NO_NAME} +failed ")
+        self.serve()
+
+    def test_a_broker_of_somebody_else_is_told_nothing(self):
+        """One in the place where another user's would be, open to all."""
+        self.stop()
+        alice, bob = self.person("alice"), self.person("bob")
+        place = pathlib.Path("/run/lent")
+        place.mkdir()
+        os.chown(place, bob.uid, bob.uid)
+        server = bob.start("serve", BERTH_RUNTIME_DIR=str(place), BERTH_STATE_DIR=f"{bob.home}/s")
+        self.assertTrue(server.stdout.readline().startswith("serving "))
+        os.chmod(place / "berth.sock", 0o666)
+        for words in (["jobs"], ["why", "1"], ["logs", "1"], ["wait", "1"], ["cancel", "1"], ["hold", "1"],
+                      ["run", "--queue", "--gpus", "1", "--", "true"]):
+            done = alice(*words, BERTH_RUNTIME_DIR=str(place))
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(f"another user's (uid {bob.uid})", done.stderr, words)
+            self.assertIn("E0921", done.stderr, words)
+        # A job in a terminal runs all the same, and says what it has not.
+        done = alice("run", "--gpus", "1", "--", "true", BERTH_RUNTIME_DIR=str(place))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no lease: the broker at", done.stderr)
+        self.assertEqual(json.loads(bob("jobs", "--all", "--json", BERTH_RUNTIME_DIR=str(place)).stdout)["jobs"], [])
+        self.serve()
+
+    def test_a_folder_that_somebody_else_made_first_is_not_used(self):
+        self.stop()
+        alice, bob = self.person("alice"), self.person("bob")
+        shared = pathlib.Path("/run/shared")
+        shared.mkdir()
+        shared.chmod(0o1777)
+        trap, hers = bob.home / "trap", alice.home / "hers"
+        bob.command("mkdir", "-m", "777", trap)
+        bob.command("chmod", "755", bob.home)
+        alice.command("mkdir", hers)
+        plants = (["mkdir", "-m", "777"], ["ln", "-s", trap], ["ln", "-s", hers])
+        for place, identifier, env in ((shared / f"berth-{alice.uid}", "E0514", {"TMPDIR": str(shared)}),
+                                       (shared / "state", "E0907", {"BERTH_STATE_DIR": str(shared / "state")})):
+            for plant in plants:
+                self.assertEqual(bob.command(*plant, place).returncode, 0)
+                done = alice("serve", "--idle", "1s", **env)
+                self.assertNotEqual(done.returncode, 0, (place, plant))
+                self.assertIn(f"({identifier})", done.stderr)
+                self.assertIn("\nhint: ls -ld ", done.stderr)
+                queued = alice("run", "--queue", "--gpus", "1", "--", "true", **env)
+                self.assertEqual(queued.returncode, 125)
+                self.assertEqual((list(trap.iterdir()), list(hers.iterdir())), ([], []))
+                shutil.rmtree(place) if not place.is_symlink() else place.unlink()
+        self.serve()
+
+
+if __name__ == "__main__":
+    Users.berth = os.path.abspath(sys.argv[1])
+    machine_of_all.enter()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
