@@ -35,7 +35,7 @@ bool has_cudnn_wheel(Examination& look) {
 
 /// What packages open by name, where no file of theirs tells.
 void opened_by_name(Examination& look) {
-  const auto* libraries = look.see(look.facts.python.libraries);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
   const auto has = [&](const std::string& name) {
     return std::any_of(libraries->begin(), libraries->end(),

@@ -125,7 +125,7 @@ void cupy_without_conda_prefix(Examination& look) {
   const auto package = look.facts.python.distribution("cupy");
   const Distribution* cupy = look.see(package);
   const auto* environment = look.see(look.facts.process.environment);
-  if (cupy == nullptr || environment == nullptr || !look.facts.python.is_conda ||
+  if (cupy == nullptr || environment == nullptr || look.see(look.facts.python.conda) == nullptr ||
       is_older(cupy->version, "14.1") || seen_gpus(look).empty())
     return;
   const auto active = environment->find("CONDA_PREFIX");
