@@ -83,7 +83,7 @@ Status JobCalls::again(const Error& error, steady_clock::time_point begun) {
   constexpr int kMost = 3;
   in_a_row_ = steady_clock::now() - begun < std::chrono::seconds(1) ? in_a_row_ + 1 : 1;
   if (error.id != "E0922" || in_a_row_ > kMost) return error;
-  auto next = client::reach(IfNone::kStart);
+  auto next = client::reach_again(client_.socket());
   if (!next) return std::move(next).error();
   client_ = *std::move(next);
   return Done{};

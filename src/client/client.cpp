@@ -66,6 +66,10 @@ Result<Client> Client::connect(const std::string& socket) {
   return Client(std::move(parts));
 }
 
+const std::string& Client::socket() const {
+  return parts_->path;
+}
+
 void Client::ask(std::string_view method, std::string_view path, std::string body) {
   Parts& parts = *parts_;
   parts.request = {};

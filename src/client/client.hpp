@@ -25,6 +25,8 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
+  /// Where it is connected to.
+  [[nodiscard]] const std::string& socket() const;
   /// Waits for the answer at most so long; 0: for ever. Fails with kUnavailable (E0922: the broker
   /// went away, or does not answer); after that the connection is of no use.
   [[nodiscard]] Result<Response> call(std::string_view method, std::string_view path,

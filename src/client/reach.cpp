@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 /// A driver that starts takes half a minute, and the broker looks at the machine before it answers.
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
+constexpr std::chrono::seconds kRestart(20);
 
 Error cannot_start(const std::string& why) {
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why),
@@ -136,6 +137,16 @@ Result<Client> reach(IfNone if_none) {
     if (!started) return started.error();
     // Another that has the journal may not listen yet, or be about to end.
     if (*started == Started::kAnother) ::poll(nullptr, 0, pause);
+  }
+}
+
+Result<Client> reach_again(const std::string& socket) {
+  if (socket != system::kSystemSocket) return reach(IfNone::kStart);
+  const Clock::time_point end = Clock::now() + kRestart;
+  for (int pause = 5;; pause = std::min(2 * pause, 200)) {
+    auto client = Client::connect(socket);
+    if (client || Clock::now() > end) return client;
+    ::poll(nullptr, 0, pause);
   }
 }
 

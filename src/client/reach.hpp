@@ -18,4 +18,9 @@ enum class IfNone {
 /// E0514), kPermissionDenied (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none);
 
+/// After the broker at that socket went away. The system's is waited for a while, as it is when it
+/// is upgraded: what it knows no other does. Of this user's own the next one is started. Fails as
+/// reach().
+[[nodiscard]] Result<Client> reach_again(const std::string& socket);
+
 }  // namespace berth::client

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <csignal>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/descriptor.hpp"
 #include "run/channel.hpp"
@@ -60,6 +61,16 @@ std::vector<Relative> descendants(pid_t root, const std::string& proc) {
     children.erase(
         below);  // a process seen twice (it moved while we looked) must not make a circle
   }
+  return found;
+}
+
+std::vector<Relative> descendants_but(const std::vector<pid_t>& spared) {
+  std::vector<Relative> found = descendants(::getpid());
+  // A parent stands before its children, so one pass carries the mercy down.
+  std::unordered_set<pid_t> kept(spared.begin(), spared.end());
+  for (const Relative& one : found)
+    if (kept.contains(one.stat.parent)) kept.insert(one.pid);
+  std::erase_if(found, [&](const Relative& one) { return kept.contains(one.pid); });
   return found;
 }
 

@@ -29,6 +29,9 @@ struct Relative {
 /// Everything below `root`, without itself; zombies too.
 [[nodiscard]] std::vector<Relative> descendants(pid_t root, const std::string& proc = "/proc");
 
+/// Below ourselves, without those, and without all below them.
+[[nodiscard]] std::vector<Relative> descendants_but(const std::vector<pid_t>& spared);
+
 /// How many could not be signalled because they belong to another user.
 int signal_all(const std::vector<Relative>& processes, int signal);
 

@@ -13,20 +13,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-bool contains(const std::vector<pid_t>& pids, pid_t pid) {
-  return std::find(pids.begin(), pids.end(), pid) != pids.end();
-}
-
-std::vector<Relative> targets(const std::vector<pid_t>& spared) {
-  std::vector<Relative> found = descendants(::getpid());
-  // A parent stands before its children, so one pass carries the mercy down.
-  std::vector<pid_t> kept = spared;
-  for (const Relative& one : found)
-    if (contains(kept, one.stat.parent)) kept.push_back(one.pid);
-  std::erase_if(found, [&](const Relative& one) { return contains(kept, one.pid); });
-  return found;
-}
-
 /// Waits until `deadline` for the last one to go; true when it went.
 bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
   for (;;) {
@@ -40,7 +26,7 @@ bool wait_until(const EndingPlan& plan, Clock::time_point deadline) {
 
 int end_descendants(const EndingPlan& plan) {
   if (plan.none_left()) return 0;
-  auto found = targets(plan.spared);
+  auto found = descendants_but(plan.spared);
   signal_all(found, SIGTERM);
   signal_all(found, SIGCONT);  // a stopped process would sleep through the grace
   if (wait_until(plan, Clock::now() + plan.grace)) return 0;
@@ -50,14 +36,15 @@ int end_descendants(const EndingPlan& plan) {
   while (Clock::now() < deadline) {
     // Anew each time: a process that forks while we look is found at the next look, as a child of
     // ours.
-    found = targets(plan.spared);
+    found = descendants_but(plan.spared);
     const int refused = signal_all(found, SIGKILL);
     if (wait_until(plan, Clock::now() + pause)) return 0;
     const bool only_refused = refused > 0 && static_cast<std::size_t>(refused) == found.size();
     if (only_refused && pause > milliseconds(20)) break;
     pause = std::min(pause * 2, milliseconds(50));
   }
-  return plan.none_left() ? 0 : std::max<int>(1, static_cast<int>(targets(plan.spared).size()));
+  return plan.none_left() ? 0
+                          : std::max<int>(1, static_cast<int>(descendants_but(plan.spared).size()));
 }
 
 }  // namespace berth::run

@@ -61,18 +61,19 @@ class Keeper {
     ::sigemptyset(&child_signal);
     ::sigaddset(&child_signal, SIGCHLD);
     child_events_.reset(::signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!start() || !greeted()) return;
+    if (launch_.enclosed ? !greeted() || !start() : !start() || !greeted()) return;
     ::setsid();
     early_ = pending_signals() & ~kNotPassedOn;
     [[maybe_unused]] const ssize_t told = ::write(go_.get(), &early_, sizeof early_);
     go_.reset();
+    listen_for_the_end();
     // Whoever kills all that is called "berth" at once must not meet us, or the job would stay.
     call_oneself("job-keeper of " + std::to_string(front_));
     let_go_of_standard_streams(0, 2);
     close_all_but({child_events_.get(), front_handle_.get(), witness_handle_.get(), channel_.get(),
-                   trouble_.get()});
+                   trouble_.get(), end_requests_.get()});
     [[maybe_unused]] const int left = ::chdir("/");  // where not, a folder only stays busy
-    while (!ended_ && front_alive_) wait_and_act();
+    while (!ended_ && front_alive_ && !told_to_end_) wait_and_act();
     end_the_rest();
   }
 
@@ -96,6 +97,18 @@ class Keeper {
     return workload_ > 0 || cannot_start();
   }
 
+  /// A SIGTERM for us alone is from the broker: the job was cancelled, and its command did not mind
+  /// being told. One that came while we were in the group of the front was not meant for us.
+  void listen_for_the_end() {
+    sigset_t end;
+    ::sigemptyset(&end);
+    ::sigaddset(&end, SIGTERM);
+    const timespec now{};
+    while (::sigtimedwait(&end, nullptr, &now) > 0) {
+    }
+    end_requests_.reset(::signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
   bool cannot_start() {
     send(channel_.get(), Event{Event::Kind::kNotStarted, 0, errno});
     send(channel_.get(), Event{Event::Kind::kFinished});
@@ -112,16 +125,21 @@ class Keeper {
   }
 
   void wait_and_act() {
-    std::array<pollfd, 4> waits{{{child_events_.get(), POLLIN, 0},
+    std::array<pollfd, 5> waits{{{child_events_.get(), POLLIN, 0},
                                  {front_handle_.get(), POLLIN, 0},
                                  {channel_.get(), POLLIN, 0},
-                                 {trouble_.get(), POLLIN, 0}}};
+                                 {trouble_.get(), POLLIN, 0},
+                                 {end_requests_.get(), POLLIN, 0}}};
     const bool front_may_sleep = stops_told_ > 0 && !stopped_;
     if (::poll(waits.data(), waits.size(), front_may_sleep ? 20 : -1) < 0) return;
     if (front_may_sleep) wake_front();
     if (waits[3].revents != 0) hear_of_the_start();
     if (waits[2].revents != 0) obey();
     if (waits[1].revents != 0) front_alive_ = false;
+    if (waits[4].revents != 0) {
+      end_requests_.reset();
+      told_to_end_ = true;
+    }
     if (waits[0].revents != 0) reap();
   }
 
@@ -260,9 +278,10 @@ class Keeper {
   const Inherited& inherited_;
   pid_t front_;
   pid_t front_group_;
-  Descriptor front_handle_, witness_handle_, channel_, child_events_, trouble_, go_;
+  Descriptor front_handle_, witness_handle_, channel_, child_events_, trouble_, go_, end_requests_;
   pid_t workload_ = -1;
-  bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false;
+  bool front_alive_ = true, ended_ = false, not_started_ = false, stopped_ = false,
+       told_to_end_ = false;
   int stops_told_ = 0;       // and not yet acknowledged
   std::uint64_t early_ = 0;  // bit N-1: the workload has signal N, of which the front will tell yet
   std::int64_t cpu_microseconds_ = 0, peak_rss_kib_ = 0;

@@ -1,12 +1,18 @@
 #include "run/nursery.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "base/text.hpp"
 #include "run/descendants.hpp"
@@ -29,37 +35,97 @@ Error cannot(int problem) {
           text("cannot start the job: {}", ::strerrordesc_np(problem)), ""};
 }
 
-[[noreturn]] void nurse(int channel) {
+/// Lives as long as the broker, and then as long as its keepers. It is the subreaper above them:
+/// what loses its keeper to a SIGKILL comes to it, and ends.
+class Nurse {
+ public:
+  Nurse(int channel, sigset_t blocked) : channel_(channel), blocked_(blocked) {
+    signals_.reset(::signalfd(-1, &blocked_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void work() {
+    while (channel_ >= 0 || !keepers_.empty() || sweeps_ > 0) {
+      std::array<pollfd, 2> waits{{{channel_, POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
+      constexpr int kPause = 10;
+      ::poll(waits.data(), waits.size(), sweeps_ > 0 ? kPause : -1);
+      if (waits[1].revents != 0) reap();
+      if (sweeps_ > 0) sweep();
+      if (waits[0].revents != 0) bear();
+    }
+  }
+
+ private:
+  void bear() {
+    std::array<char, kLongestPath> path;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    const ssize_t n = ::recv(channel_, path.data(), path.size(), 0);
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) return close_channel();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(channel_);
+      signals_.reset();
+      keep_queued(std::string(path.data(), static_cast<std::size_t>(n)));
+    }
+    if (child > 0) keepers_.push_back(child);
+    const Born born{child, child < 0 ? errno : 0};
+    if (::send(channel_, &born, sizeof born, MSG_NOSIGNAL) < 0) close_channel();
+  }
+
+  void close_channel() {
+    ::close(channel_);
+    channel_ = -1;
+  }
+
+  /// Nobody else waits for keepers: their folders tell how jobs ended.
+  void reap() {
+    signalfd_siginfo ignored;
+    while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
+    }
+    int status = 0;
+    for (pid_t pid = -1; (pid = ::waitpid(-1, &status, WNOHANG | __WALL)) > 0;) {
+      const bool in_order = std::erase(keepers_, pid) == 0 || (WIFEXITED(status) != 0);
+      constexpr int kMostSweeps = 500;  // what is left after them sits in the kernel
+      if (!in_order) sweeps_ = kMostSweeps;
+    }
+  }
+
+  /// Ends all that is no keeper's. Their job is lost, and there is nobody to grant them a grace.
+  void sweep() {
+    const auto strays = descendants_but(keepers_);
+    --sweeps_;
+    if (strays.empty()) sweeps_ = 0;
+    signal_all(strays, SIGKILL);
+  }
+
+  int channel_;
+  sigset_t blocked_;
+  Descriptor signals_;
+  std::vector<pid_t> keepers_;
+  int sweeps_ = 0;  // still to be made
+};
+
+[[noreturn]] void nurse(int channel, const rlimit& files) {
   ::setsid();  // a Ctrl-C is for the broker
-  call_oneself("berth-nursery");
+  // Whoever kills all that is called "berth" at once must not meet what ends the rest.
+  call_oneself("job-nursery");
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for keepers: their folders tell
   // A keeper is born with what ends it blocked: who cancels at once must not kill it before it can
   // end its job in order.
   sigset_t blocked;
   ::sigemptyset(&blocked);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&blocked, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&blocked, number);
   ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
   close_all_but({channel});
   let_go_of_standard_streams(0, 2);
-  std::array<char, kLongestPath> path;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  for (;;) {
-    const ssize_t n = ::recv(channel, path.data(), path.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) ::_exit(0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::close(channel);
-      keep_queued(std::string(path.data(), static_cast<std::size_t>(n)));
-    }
-    const Born born{child, child < 0 ? errno : 0};
-    if (::send(channel, &born, sizeof born, MSG_NOSIGNAL) < 0) ::_exit(0);
-  }
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGCHLD);
+  Nurse(channel, blocked).work();
+  ::_exit(0);
 }
 
-}  // namespace
-
-Result<Nursery> Nursery::start() {
+Result<Descriptor> fork_nurse(const rlimit& files) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return cannot(errno);
@@ -69,20 +135,42 @@ Result<Nursery> Nursery::start() {
   if (child < 0) return cannot(errno);
   if (child == 0) {
     ours.reset();
-    nurse(theirs.get());
+    nurse(theirs.get(), files);
   }
-  return Nursery(std::move(ours));
+  return ours;
+}
+
+/// {-1, EPIPE}: there is no nurse any more.
+Born ask(int channel, const std::string& job_folder) {
+  Born born{-1, EPIPE};
+  if (::send(channel, job_folder.data(), job_folder.size(), MSG_NOSIGNAL) < 0) return {-1, errno};
+  ssize_t n = -1;
+  while ((n = ::recv(channel, &born, sizeof born, 0)) < 0 && errno == EINTR) {
+  }
+  return n == static_cast<ssize_t>(sizeof born) ? born : Born{-1, EPIPE};
+}
+
+}  // namespace
+
+Result<Nursery> Nursery::start() {
+  rlimit files = {};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  auto channel = fork_nurse(files);
+  if (!channel) return std::move(channel).error();
+  return Nursery(*std::move(channel), files);
 }
 
 Result<model::ProcessId> Nursery::keep(const std::string& job_folder) {
   if (job_folder.size() >= kLongestPath) return cannot(ENAMETOOLONG);
-  if (::send(channel_.get(), job_folder.data(), job_folder.size(), MSG_NOSIGNAL) < 0)
-    return cannot(errno);
-  Born born;
-  ssize_t n = -1;
-  while ((n = ::recv(channel_.get(), &born, sizeof born, 0)) < 0 && errno == EINTR) {
+  Born born = ask(channel_.get(), job_folder);
+  if (born.error == EPIPE) {
+    // Somebody killed it. We have threads by now; the next one uses nothing that they could have
+    // locked but memory, which the C library looks after.
+    auto channel = fork_nurse(files_);
+    if (!channel) return std::move(channel).error();
+    channel_ = *std::move(channel);
+    born = ask(channel_.get(), job_folder);
   }
-  if (n != static_cast<ssize_t>(sizeof born)) return cannot(EPIPE);
   if (born.pid < 0) return cannot(born.error);
   const auto stat = read_stat("/proc", born.pid);
   return model::ProcessId{born.pid, stat ? stat->start_ticks : 0};

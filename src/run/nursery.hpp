@@ -1,7 +1,9 @@
 // Nursery: a small process, forked while ours has one thread, that forks keepers of queued jobs for
 // us. A fork of a program with threads may hold a lock for ever, and an exec for each job costs
-// more than the job may.
+// more than the job may. It stays until its last keeper has ended, and ends what loses its keeper.
 #pragma once
+
+#include <sys/resource.h>
 
 #include <string>
 
@@ -22,8 +24,9 @@ class Nursery {
   [[nodiscard]] Result<model::ProcessId> keep(const std::string& job_folder);
 
  private:
-  explicit Nursery(Descriptor channel) : channel_(std::move(channel)) {}
+  Nursery(Descriptor channel, const rlimit& files) : channel_(std::move(channel)), files_(files) {}
   Descriptor channel_;
+  rlimit files_;  // what jobs may open, whatever we may by then
 };
 
 }  // namespace berth::run

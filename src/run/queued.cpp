@@ -150,6 +150,8 @@ class LoneKeeper {
       case StartTrouble::Step::kPinning:
         return say(
             text("the processors could not be set ({}); the job ran on all it may use", why));
+      case StartTrouble::Step::kGroup:
+        return say(text("cannot enter the control group {}: {}", printable(launch_.group), why));
       case StartTrouble::Step::kUser:
         return say(text("cannot become the user {}: {}", launch_.user->uid, why));
       case StartTrouble::Step::kFolder:
@@ -213,7 +215,8 @@ Status write_launch(const std::string& job_folder, const Launch& launch) {
   const Json json{{"command", launch.command}, {"environment", launch.environment},
                   {"cpus", launch.cpus},       {"folder", launch.folder},
                   {"umask", *launch.mask},     {"uid", user.uid},
-                  {"gid", user.gid},           {"groups", user.groups}};
+                  {"gid", user.gid},           {"groups", user.groups},
+                  {"group", launch.group}};
   const std::string path = job_folder + "/launch";
   // Words and variables are bytes; what is no UTF-8 cannot come this way.
   std::string bytes;
@@ -242,6 +245,7 @@ Result<Launch> read_launch(const std::string& job_folder) try {
   json.at("gid").get_to(user.gid);
   json.at("groups").get_to(user.groups);
   launch.user = std::move(user);
+  if (json.contains("group")) json["group"].get_to(launch.group);
   if (launch.command.empty()) return unusable(path, text("it has no command"));
   return launch;
 } catch (const Json::exception& problem) {

@@ -69,6 +69,13 @@ bool Watches::signal(JobId job, int number) {
   return false;
 }
 
+void Watches::signal_others(JobId job, int number) {
+  const auto found = watched_.find(job);
+  if (found == watched_.end()) return;
+  for (std::size_t i = 1; i < found->second.size(); ++i)
+    ::syscall(SYS_pidfd_send_signal, found->second[i].handle->native_handle(), number, nullptr, 0);
+}
+
 std::vector<JobRoot> Watches::roots() const {
   std::vector<JobRoot> roots;
   for (const auto& [job, watches] : watched_)

@@ -35,6 +35,8 @@ class Watches {
   void forget(model::JobId job);
   /// To the first of its processes that is there; false where none is.
   bool signal(model::JobId job, int number);
+  /// To all of them but the first.
+  void signal_others(model::JobId job, int number);
   [[nodiscard]] std::vector<JobRoot> roots() const;
 
  private:

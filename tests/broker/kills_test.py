@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Whoever is killed, a job in a terminal or from the queue gives its device back soon after its last process is gone, and no
+process of it stays; and a job that is cancelled ends, whether it wants to or not.
+
+usage: kills_test.py BERTH
+"""
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+from machine import Machine, wait_until
+
+SOAK = "BERTH_SOAK" in os.environ
+SOON = 3.0
+# A child, one that made a session of its own and lost its parent, and one of those that wants no variables.
+TREE = """
+trap '' TERM
+sleep 1001 &
+(setsid sh -c 'trap "" TERM; sleep 1002' &)
+(setsid env -i sh -c 'trap "" TERM; sleep 1003; : {mark}' &)
+echo up
+sleep 1004
+: {mark}
+"""
+
+
+def words_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def stat_of(pid):
+    """The fields after the name: state, parent, group, session …"""
+    with contextlib.suppress(OSError, IndexError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return []
+
+
+def below(pid):
+    """All the processes below one, without what is dead."""
+    children = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := stat_of(entry.name)) and stat[0] != "Z":
+            children.setdefault(int(stat[1]), []).append(int(entry.name))
+    found, open_ = [], [pid]
+    while open_:
+        more = children.get(open_.pop(), [])
+        found += more
+        open_ += more
+    return found
+
+
+class Kills(Machine):
+    def setUp(self):
+        super().setUp()
+        self.tree = self.folder / "tree.sh"
+        self.tree.write_text(TREE.replace("{mark}", self.folder.name))
+        self.command = ["--gpus", "4", "--", "sh", str(self.tree)]
+
+    def alive(self, processes):
+        """Those that are there, and are the same."""
+        return [pid for pid, began in processes.items() if (stat := stat_of(pid)) and stat[0] != "Z" and stat[19] == began]
+
+    def job_of_queue(self):
+        job = int(self.run_berth("run", "--queue", *self.command).stdout.split()[1])
+        folder = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", str(job))
+        self.assertTrue(wait_until(lambda: (folder / "log").exists() and (folder / "log").read_text() == "up\n"))
+        keeper = int((folder / "keeper").read_text().split()[0])
+        return job, keeper, None
+
+    def job_of_terminal(self):
+        front = self.start("run", *self.command)
+        self.assertEqual(front.stdout.readline(), "up\n")
+        job = max(one["id"] for one in self.call("GET", "/v1/jobs")["jobs"])
+        self.assertTrue(wait_until(lambda: self.keepers_of(front.pid)))
+        return job, self.keepers_of(front.pid)[0], front
+
+    def keepers_of(self, front):
+        return [pid for pid in below(front) if words_of(pid).startswith("job-keeper")]
+
+    def begin(self, start):
+        """A job whose processes are all there: its number, its keeper, its front, the rest by what they do."""
+        job, keeper, front = start()
+        found = {}
+
+        def complete():
+            for pid in below(keeper):
+                words = words_of(pid)
+                for name, word in (("child", "sleep 1001"), ("lone", "sleep 1002"), ("bare", "sleep 1003"), ("last", "sleep 1004")):
+                    if words.startswith(word):
+                        found[name] = pid
+                if words.startswith(f"sh {self.tree}") and stat_of(pid)[1] == str(keeper):
+                    found["workload"] = pid
+            return len(found) == 5
+
+        self.assertTrue(wait_until(complete), found)
+        everything = {pid: stat_of(pid)[19] for pid in [*below(keeper), keeper]}
+        return job, keeper, front, found, everything
+
+    def assert_over(self, job, everything):
+        """The device is another's soon, and nothing is left."""
+        begun = time.monotonic()
+        self.assertTrue(wait_until(lambda: not self.alive(everything), SOON), [words_of(pid) for pid in self.alive(everything)])
+        done = self.run_berth("run", "--gpus", "4", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(time.monotonic() - begun, SOON)
+        self.assertNotIn(self.job(job)["state"], ("running", "waiting"))
+        self.assertTrue(wait_until(lambda: not [entry for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()
+                                                and self.folder.name in words_of(entry.name)], SOON))
+
+    def each_way(self):
+        return [self.job_of_queue, self.job_of_terminal] * (20 if SOAK else 1)
+
+    def test_the_command_is_killed(self):
+        for start in self.each_way():
+            job, _, front, found, everything = self.begin(start)
+            os.kill(found["workload"], signal.SIGKILL)
+            self.assert_over(job, everything)
+            self.assertEqual(self.job(job)["outcome"], {"class": "signal", "exit_code": 137, "signal": 9})
+            self.assertEqual(front.wait(10) if front else 137, 137)
+
+    def test_its_keeper_is_killed(self):
+        for start in self.each_way():
+            job, keeper, front, _, everything = self.begin(start)
+            os.kill(keeper, signal.SIGKILL)
+            self.assert_over(job, everything)
+            self.assertIn(self.job(job)["state"], ("lost", "failed"))
+            self.assertEqual(front.wait(10) if front else 125, 125)
+
+    def test_its_front_is_killed(self):
+        for _ in range(20 if SOAK else 1):
+            job, _, front, _, everything = self.begin(self.job_of_terminal)
+            front.kill()
+            self.assert_over(job, everything)
+            self.assertEqual(self.job(job)["state"], "lost")
+
+    def test_what_it_left_in_a_session_of_its_own_is_killed(self):
+        """That alone ends; the job goes on until its command has ended."""
+        for start in self.each_way():
+            job, _, _, found, everything = self.begin(start)
+            for name in ("lone", "bare"):
+                os.kill(found[name], signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: found["lone"] not in self.alive(everything)))
+            time.sleep(0.1)
+            self.assertEqual(self.job(job)["state"], "running")
+            self.assertIn(found["last"], self.alive(everything))
+            os.kill(found["workload"], signal.SIGKILL)
+            self.assert_over(job, everything)
+
+    def test_the_broker_and_then_the_keeper_are_killed(self):
+        """What outlived its broker has nobody else."""
+        for start in self.each_way():
+            job, keeper, _, _, everything = self.begin(start)
+            self.kill_brokers()
+            self.assertTrue(wait_until(lambda: not self.brokers()))
+            os.kill(keeper, signal.SIGKILL)
+            self.assert_over(job, everything)
+
+    def test_the_keeper_is_killed_under_the_next_broker(self):
+        job, keeper, _, _, everything = self.begin(self.job_of_queue)
+        self.kill_brokers()
+        self.assertTrue(wait_until(lambda: not self.brokers()))
+        self.run_berth("jobs", "--all")  # starts the next one
+        os.kill(keeper, signal.SIGKILL)
+        self.assert_over(job, everything)
+        self.assertEqual(self.job(job)["state"], "lost")
+
+    def test_what_starts_keepers_is_killed(self):
+        job, keeper, _, _, everything = self.begin(self.job_of_queue)
+        nursery = int(stat_of(keeper)[1])
+        self.assertEqual(words_of(nursery).strip(), "job-nursery")
+        os.kill(nursery, signal.SIGKILL)
+        time.sleep(0.2)
+        self.assertEqual(self.job(job)["state"], "running")
+        next_ = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "ulimit -n; exit 3").stdout.split()[1])
+        self.assertEqual(self.job(next_, "ended")["outcome"]["exit_code"], 3)
+        self.call("POST", f"/v1/jobs/{job}/cancel", {})
+        self.assert_over(job, everything)
+
+    def test_a_job_that_is_cancelled_ends_though_it_will_not(self):
+        for start in self.each_way():
+            job, _, front, _, everything = self.begin(start)
+            done = self.run_berth("cancel", str(job))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(wait_until(lambda: not self.alive(everything), 5))
+            self.assert_over(job, everything)
+            ended = self.job(job)
+            self.assertEqual((ended["state"], ended["outcome"]["signal"]), ("cancelled", 9))
+            self.assertEqual(front.wait(10) if front else 137, 137)
+
+    def test_a_job_that_obeys_has_its_own_end(self):
+        script = "trap 'echo bye; sleep 0.1; exit 4' TERM; echo up; while :; do sleep 0.05; done"
+        front = self.start("run", "--gpus", "1", "--", "sh", "-c", script)
+        self.assertEqual(front.stdout.readline(), "up\n")
+        self.call("POST", "/v1/jobs/1/cancel?wait=ended", {})
+        self.assertEqual((front.wait(10), front.stdout.read()), (4, "bye\n"))
+        self.assertEqual((self.job(1)["state"], self.job(1)["outcome"]["exit_code"]), ("cancelled", 4))
+
+    def test_a_time_limit_ends_what_will_not_in_a_terminal_too(self):
+        for start in self.each_way():
+            self.command = ["--time-limit", "1s", *self.command]
+            job, _, front, _, everything = self.begin(start)
+            self.assertTrue(wait_until(lambda: not self.alive(everything), 8))
+            self.assert_over(job, everything)
+            self.assertEqual(self.job(job)["state"], "failed")
+            self.assertIn("time limit of 1.0 s", self.job(job)["why"])
+            self.assertEqual(front.wait(10) if front else 137, 137)
+            self.command = self.command[2:]
+
+    def test_a_lease_of_a_program_of_ones_own_ends_too(self):
+        """What asked for it over the API and does not mind a SIGTERM."""
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], {"PATH": os.environ["PATH"]})
+        try:
+            self.run_berth("run", "--cpu", "--cpus", "1", "--", "true")
+            job = self.call("POST", "/v1/jobs", {"request": {"gpus": 4}, "owners": [{"pid": pid}]})["job"]["id"]
+            self.call("POST", f"/v1/jobs/{job}/cancel", {})
+            self.assertTrue(wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, 20))
+            pid = 0
+            self.assertEqual(self.job(job, "ended")["state"], "cancelled")
+        finally:
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    Machine.berth = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

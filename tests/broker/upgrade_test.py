@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""A broker is replaced by one of another program while jobs run: they go on, are known to the next one with how they ended, and
+who waits for them or reads what they write notices nothing.
+
+usage: upgrade_test.py BERTH
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+import machine_of_all
+from machine import Machine, wait_until
+
+
+def until(path, code):
+    """The words of a command that ends when there is such a file."""
+    return ["sh", "-c", f"echo up; while [ ! -e {path} ]; do sleep 0.02; done; echo ends; exit {code}"]
+
+
+class OwnBroker(Machine):
+    def setUp(self):
+        super().setUp()
+        self.original = self.berth
+        self.berth = str(self.folder / "berth")
+        self.install()
+
+    def install(self):
+        """As a package manager does: a new file takes the place of the old one."""
+        shutil.copy(self.original, self.folder / "berth.new")
+        os.replace(self.folder / "berth.new", self.berth)
+
+    def queue(self, *words):
+        done = self.run_berth("run", "--queue", *words)
+        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
+        return int(done.stdout.split()[1])
+
+    def test_jobs_go_on_under_a_new_program(self):
+        broker = self.start("serve")
+        self.assertTrue(broker.stdout.readline().startswith("serving "))
+        gone, meanwhile, later = (self.folder / name for name in ("gone", "meanwhile", "later"))
+        short = self.queue("--gpus", "1", "--", *until(meanwhile, 5))
+        long = self.queue("--gpus", "2", "--", *until(later, 6))
+        shell = self.start("run", "--gpus", "1", "--", *until(gone, 3))
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        waiting = self.queue("--gpus", "4", "--", "sh", "-c", "exit 7")
+        reader = self.start("logs", "-f", str(long))
+        self.assertEqual(reader.stdout.readline(), "up\n")
+        broker.send_signal(signal.SIGTERM)
+        self.assertEqual(broker.wait(20), 0)
+        self.install()
+        meanwhile.touch()
+        gone.touch()
+        time.sleep(0.2)
+        next_ = self.start("serve")
+        # The reader's old program may have started one before us: it serves as well.
+        said = next_.stdout.readline() or next_.stderr.readline()
+        self.assertTrue(said.startswith("serving ") or "E0909" in said or "E0906" in said, said)
+        self.assertEqual(self.job(short, "ended")["outcome"]["exit_code"], 5)
+        self.assertEqual((shell.wait(30), shell.stdout.read()), (3, "ends\n"))
+        self.assertEqual([self.job(one)["state"] for one in (long, waiting)], ["running", "waiting"])
+        self.assertIsNone(reader.poll())
+        later.touch()
+        self.assertEqual(self.job(long, "ended")["outcome"]["exit_code"], 6)
+        self.assertEqual((reader.wait(30), reader.stdout.read()), (0, "ends\n"))
+        self.assertEqual(self.job(waiting, "ended")["outcome"]["exit_code"], 7)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root serves all users")
+class SystemBroker(machine_of_all.MachineOfAll):
+    def test_who_waits_does_so_until_it_is_back(self):
+        alice = self.person("alice")
+        gone, later = alice.home / "gone", alice.home / "later"
+        long = alice("run", "--queue", "--gpus", "2", "--", *until(later, 6)).stdout.split()[1]
+        shell = alice.start("run", "--gpus", "2", "--", *until(gone, 3))
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        reader, waiter = alice.start("logs", "-f", long), alice.start("wait", long)
+        self.assertEqual(reader.stdout.readline(), "up\n")
+        in_line = alice.start("run", "--gpus", "4", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.assertIn("waiting:", in_line.stderr.readline())
+        self.stop()
+        gone.touch()
+        time.sleep(2)
+        self.assertEqual([one.poll() for one in (reader, waiter, in_line)], [None] * 3)
+        self.serve()
+        self.assertEqual(shell.wait(30), 3, shell.stderr.read())
+        jobs = {one["id"]: one for one in json.loads(alice("jobs", "--all", "--json").stdout)["jobs"]}
+        self.assertEqual([one["state"] for one in jobs.values()], ["running", "failed", "waiting"], jobs)
+        self.assertEqual(jobs[2]["outcome"]["exit_code"], 3)
+        later.touch()
+        self.assertEqual((waiter.wait(30), reader.wait(30), in_line.wait(30)), (6, 0, 0))
+        self.assertEqual((reader.stdout.read(), in_line.stdout.read()), ("ends\n", "0,1,2,3\n"))
+        # Nobody went to a broker of their own.
+        self.assertFalse(wait_until(lambda: (pathlib.Path(alice.home) / ".local/state/berth").exists(), 0.1))
+
+
+if __name__ == "__main__":
+    Machine.berth = machine_of_all.MachineOfAll.berth = os.path.abspath(sys.argv[1])
+    if os.geteuid() == 0:
+        machine_of_all.enter()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
