@@ -77,7 +77,7 @@ void note(const Context& context, const std::string& sentence, const std::string
 bool is_gpu(const model::Device& device) {
   const auto& why = device.health_reasons;
   return device.kind == model::DeviceKind::kGpu && device.managed &&
-         std::find(why.begin(), why.end(), "driver_unreachable") == why.end();
+         std::find(why.begin(), why.end(), model::kOutOfReach) == why.end();
 }
 
 /// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.

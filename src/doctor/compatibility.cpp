@@ -49,6 +49,15 @@ const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) cons
   return nullptr;
 }
 
+std::string Compatibility::cudnn_of_torch(std::string_view version, std::string_view cuda) const {
+  for (const TorchRelease& row : torch) {
+    if (beginning(version) != row.version) continue;
+    for (const std::string& build : {tag_of_cuda(cuda), std::string("all")})
+      if (const auto found = row.cudnn.find(build); found != row.cudnn.end()) return found->second;
+  }
+  return "";
+}
+
 const TensorflowRelease* Compatibility::tensorflow_of(std::string_view version) const {
   for (const TensorflowRelease& row : tensorflow)
     if (in_range(version, row.version)) return &row;

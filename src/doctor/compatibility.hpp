@@ -3,6 +3,7 @@
 // nothing is concluded from it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct TorchRelease {
   std::vector<std::string> cuda;  // with builds, the experimental ones last
   std::string rocm;
   std::string pypi;  // the CUDA of the wheel that PyPI itself has, for x86_64; "" not known
+  std::map<std::string, std::string> cudnn;  // by build, "cu118", or "all": "8.7.0.84"
 };
 /// What official Linux wheels hold: SASS for `arch`, and PTX for `ptx` where it is not "".
 struct WheelArch {
@@ -50,6 +52,10 @@ struct JaxRelease {
   std::string version, python;
   std::vector<int> majors;
   std::vector<std::string> built;
+};
+/// A build of conda-forge's jaxlib, and the cuDNN that it was made with and so wants at least.
+struct CondaJaxlib {
+  std::string versions, build, cudnn, source;  // build: how its name begins
 };
 struct CupyWheel {
   std::string package, built;  // built: the newest CUDA that its [ctk] brings
@@ -85,6 +91,14 @@ struct CpuBuild {
 struct PackageGpus {
   std::string package, versions, capability, source;
 };
+/// A package that asks for memory by other means than cudaMalloc, and the kinds of GPUs that may
+/// not serve them: "vgpu", "jetson", "wsl". `use`: a release that does not; `set`: a command that
+/// helps.
+struct MemoryUser {
+  std::string package, versions;
+  std::vector<std::string> where;
+  std::string use, set, source;
+};
 /// The CUDA of the newest ptxas that Triton's wheels bring.
 struct TritonPtxas {
   std::string versions, cuda, source;
@@ -92,6 +106,10 @@ struct TritonPtxas {
 /// The ROCm releases that AMD tested with a release of its kernel driver.
 struct RocmDriver {
   std::string driver, rocm;
+};
+/// The first kernel that computes on Intel's GPUs whose PCI ids begin so.
+struct IntelKernel {
+  std::string begins, name, kernel, source;
 };
 struct GpuFamily {
   std::string begins, capability;
@@ -106,6 +124,7 @@ struct Compatibility {
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
+  std::vector<CondaJaxlib> conda_jaxlibs;
   std::vector<CupyWheel> cupy;
   std::string cupy_version, cupy_python;  // "14", "3.10-3.14"
   std::vector<OnnxRelease> onnx;
@@ -116,8 +135,10 @@ struct Compatibility {
   std::vector<RocmWheel> rocm_wheels;
   std::vector<CpuBuild> cpu_builds;
   std::vector<PackageGpus> package_gpus;
+  std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
   std::vector<GpuFamily> families;
+  std::vector<IntelKernel> intel_kernels;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.
   struct Cudnn {
@@ -146,6 +167,8 @@ struct Compatibility {
   /// By a GPU's name, with or without "NVIDIA "; "" not known.
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
+  /// The cuDNN that a build of PyTorch's was made with; "" not known.
+  [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;
   [[nodiscard]] const TensorflowRelease* tensorflow_of(std::string_view version) const;
 };
 

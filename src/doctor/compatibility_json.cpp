@@ -71,8 +71,11 @@ void read_toolkits(const json& document, Compatibility& known) {
 
 void read_torch(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pytorch/rows")) {
-    TorchRelease release{word(row, "v"), word(row, "python"), words(row, "cuda"), word(row, "rocm"),
-                         word(row, "pypi")};
+    TorchRelease release{word(row, "v"),    word(row, "python"), words(row, "cuda"),
+                         word(row, "rocm"), word(row, "pypi"),   {}};
+    if (row.is_object() && row.contains("cudnn") && row["cudnn"].is_object())
+      for (const auto& [build, version] : row["cudnn"].items())
+        if (version.is_string()) release.cudnn[build] = version.get<std::string>();
     for (std::string& more : words(row, "experimental")) release.cuda.push_back(std::move(more));
     known.torch.push_back(std::move(release));
   }
@@ -112,6 +115,9 @@ void read_frameworks(const json& document, Compatibility& known) {
     if (release.majors.size() == release.built.size())
       known.jax_releases.push_back(std::move(release));
   }
+  for (const json& row : at(document, "compat/jax/conda"))
+    known.conda_jaxlibs.push_back(
+        {word(row, "v"), word(row, "build"), word(row, "cudnn"), word(row, "source")});
   for (const json& row : at(document, "compat/cupy/wheels"))
     known.cupy.push_back({word(row, "package"), word(row, "built")});
   known.cupy_version = beginning(word(at(document, "compat/cupy"), "version"), 1);
@@ -136,6 +142,9 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/cpu_builds/rows"))
     known.cpu_builds.push_back({word(row, "package"), word(row, "v"), word(row, "use"),
                                 word(row, "source"), is_true(row, "beside")});
+  for (const json& row : at(document, "compat/memory_users/rows"))
+    known.memory_users.push_back({word(row, "package"), word(row, "v"), words(row, "where"),
+                                  word(row, "use"), word(row, "set"), word(row, "source")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
@@ -150,6 +159,9 @@ void read_others(const json& document, Compatibility& known) {
     known.families.push_back({word(row, "begins"), word(row, "cc")});
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
+  for (const json& row : at(document, "gpu_families/intel_kernel/rows"))
+    known.intel_kernels.push_back(
+        {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
 }
 

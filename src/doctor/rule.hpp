@@ -82,6 +82,7 @@ struct Rule {
 std::span<const Rule> hardware_rules();
 std::span<const Rule> link_rules();
 std::span<const Rule> driver_module_rules();
+std::span<const Rule> driver_branch_rules();
 std::span<const Rule> driver_node_rules();
 std::span<const Rule> driver_service_rules();
 std::span<const Rule> driver_install_rules();
@@ -97,14 +98,18 @@ std::span<const Rule> package_rules();    // against each other
 std::span<const Rule> build_rules();      // and builds that are not for this GPU
 std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit
+std::span<const Rule> memory_rules();     // how they take memory
+std::span<const Rule> program_rules();    // and what is no package
 std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
+std::span<const Rule> shadow_rules();  // libraries before libraries
 std::span<const Rule> switch_rules();  // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> other_platform_rules();
+std::span<const Rule> left_out_rules();  // by the kernel
 
 }  // namespace berth::doctor

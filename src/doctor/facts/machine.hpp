@@ -82,6 +82,7 @@ struct MachineFacts {
   Fact<std::string> host_name_address;       // what /etc/hosts says of it
   Fact<std::string> host_name;
   Fact<std::string> tegra;        // a Jetson's chip, "tegra234"; absent: none, or it does not tell
+  Fact<int> l4t;                  // of JetPack 6: 36
   Fact<std::string> aspm_policy;  // "[default] performance powersave powersupersave"
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;

@@ -62,10 +62,18 @@ struct NamedPaths {
   Fact<std::vector<std::string>> missing_files;
 };
 
+/// An Ollama of this machine, whose ways to compute lie beside it as libraries.
+struct OllamaFiles {
+  std::string program;                 // "/usr/local/bin/ollama"
+  std::string folder;                  // "/usr/local/lib/ollama"
+  std::vector<std::string> libraries;  // names in it: "libggml-base.so", "cuda_v12"
+};
+
 struct PlatformFacts {
   Fact<std::vector<std::string>> interfaces;  // network
   Fact<std::string> command_line;             // the kernel's
   CpuFacts cpu;
+  Fact<OllamaFiles> ollama;  // absent: none is installed
   NamedPaths named;
 };
 

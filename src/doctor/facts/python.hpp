@@ -86,12 +86,13 @@ struct PythonFacts {
   Fact<std::vector<Distribution>> distributions;  // in the order of sys.path
   Fact<std::vector<CondaPackage>> conda;          // absent: no conda environment
   Fact<TorchBuild> torch;
-  Fact<TorchCode> torch_code;                    // of a build whose release does not tell it
-  Fact<std::vector<std::string>> torch_modules;  // "_C.cpython-312-x86_64-linux-gnu.so"
-  Fact<std::vector<CudaLibrary>> libraries;      // where wheels, conda and the loader have them
-  Fact<std::vector<std::string>> libdevice;      // folders of a toolkit with libdevice.10.bc
-  Fact<std::vector<std::string>> bitsandbytes;   // its binaries, "libbitsandbytes_cuda124.so"
-  Fact<std::vector<std::string>> llama_cpp;      // its libraries: "libggml-cpu.so"
+  Fact<TorchCode> torch_code;                      // of a build whose release does not tell it
+  Fact<std::vector<std::string>> torch_modules;    // "_C.cpython-312-x86_64-linux-gnu.so"
+  Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
+  Fact<std::vector<CudaLibrary>> libraries;        // where wheels, conda and the loader have them
+  Fact<std::vector<std::string>> libdevice;        // folders of a toolkit with libdevice.10.bc
+  Fact<std::vector<std::string>> bitsandbytes;     // its binaries, "libbitsandbytes_cuda124.so"
+  Fact<std::vector<std::string>> llama_cpp;        // its libraries: "libggml-cpu.so"
 
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 

@@ -29,7 +29,8 @@ Fact<std::vector<std::string>> read_modules(const Tree& tree) {
 Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
   constexpr auto kWords = std::to_array<std::string_view>(
       {"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation", "aer_uncor_status", "BERT",
-       "Lockdown:", "rejected", "CmpltTO", ": BAR ", "blocked for more than"});
+       "Lockdown:", "rejected", "CmpltTO", ": BAR ", "blocked for more than", "kfd", "force_probe",
+       "graphics device"});
   constexpr std::size_t kMost = 20'000;
   return log.map([&](const std::string& text) {
     std::vector<std::string> lines;
@@ -128,6 +129,17 @@ Fact<std::string> read_tegra(const Tree& tree) {
   return {};
 }
 
+/// "# R36 (release), REVISION: 4.0, …" → 36.
+Fact<int> read_l4t(const Tree& tree) {
+  const auto line = tree.line("/etc/nv_tegra_release");
+  if (line.is_unreadable()) return line.why();
+  constexpr std::string_view kBegin = "# R";
+  if (!line || !line->starts_with(kBegin)) return {};
+  const auto number =
+      to_number(std::string_view(*line).substr(kBegin.size(), line->find(' ', kBegin.size()) - 3));
+  return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
+}
+
 }  // namespace
 
 Fact<bool> MachineFacts::has_module(std::string_view name) const {
@@ -152,9 +164,12 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   facts.host_name = tree.line("/proc/sys/kernel/hostname");
   facts.host_name_address = read_host_address(tree, facts.host_name);
   const std::string kernel = facts.kernel.value_or("");
-  facts.is_wsl = kernel.find("microsoft") != std::string::npos || tree.exists("/dev/dxg");
+  facts.is_wsl = kernel.find("icrosoft") != std::string::npos || tree.exists("/dev/dxg");
   facts.is_jetson = tree.exists("/etc/nv_tegra_release") || kernel.ends_with("-tegra");
-  if (facts.is_jetson) facts.tegra = read_tegra(tree);
+  if (facts.is_jetson) {
+    facts.tegra = read_tegra(tree);
+    facts.l4t = read_l4t(tree);
+  }
   facts.is_virtual = is_virtual(tree);
   facts.is_laptop = is_laptop(tree);
   facts.in_container = in_container(tree);

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/file.hpp"
+#include "doctor/read/place.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::doctor {
@@ -193,6 +194,24 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
   }
 }
 
+/// Where its own installer and distributions' packages put it.
+Fact<OllamaFiles> ollama_files(const Tree& tree) {
+  for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
+    const auto node = tree.node(program);
+    if (node.is_unreadable()) return node.why();
+    if (!node) continue;
+    OllamaFiles files;
+    files.program = program;
+    const std::string real = tree.resolve(program).value_or(program);
+    files.folder = parent(parent(real)) + "/lib/ollama";
+    const auto names = tree.list(files.folder, 500);
+    if (names.is_unreadable()) return names.why();
+    files.libraries = names.value_or({});
+    return files;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string KfdNode::gfx() const {
@@ -257,6 +276,7 @@ WslFacts collect_wsl(const Tree& tree, const Fact<std::vector<std::string>>& sea
 PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   PlatformFacts facts;
   facts.interfaces = tree.list("/sys/class/net");
+  facts.ollama = tree.watched([&] { return ollama_files(tree); });
   if (facts.interfaces.is_absent()) facts.interfaces = Unreadable{"/sys/class/net", ENOENT};
   facts.command_line = tree.line("/proc/cmdline");
   if (facts.command_line.is_absent()) facts.command_line = Unreadable{"/proc/cmdline", ENOENT};

@@ -268,6 +268,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.torch = why;
     facts.conda = why;
     facts.libraries = why;
+    facts.torch_libraries = why;
     facts.libdevice = why;
     facts.bitsandbytes = why;
     facts.llama_cpp = why;

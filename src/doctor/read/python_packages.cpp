@@ -237,6 +237,9 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
                                   if (name.starts_with("_C.")) found.push_back(name);
                                 return found;
                               });
+  if (facts.torch)
+    facts.torch_libraries =
+        tree.list((*facts.path)[facts.torch->entry].folder + "/torch/lib", 5000);
   facts.torch_code = tree.watched([&] { return read_torch_code(tree, facts); });
   facts.torch_code.doubt(facts.path);
   facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });

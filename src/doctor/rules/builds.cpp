@@ -9,6 +9,8 @@
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
+#include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -250,7 +252,48 @@ void other_vendor(Examination& look) {
   }
 }
 
+namespace {
+
+/// CuPy 14 loads the NVRTC of a wheel and gives it the headers of the toolkit that CUDA_PATH names.
+/// From 12.8 on that compiler is told of types which older headers do not have.
+void headers_older_than_compiler(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+  const std::string path = variable_or_empty(look, "CUDA_PATH");
+  if (all == nullptr || toolkit == nullptr || path.empty() || seen_gpus(look).empty()) return;
+  const auto first = [&](std::string_view begin) {
+    return std::find_if(all->begin(), all->end(),
+                        [&](const Distribution& one) { return one.name.starts_with(begin); });
+  };
+  const auto cupy = first("cupy-cuda"), compiler = first("nvidia-cuda-nvrtc");
+  if (cupy == all->end() || compiler == all->end() ||
+      searches_wheels(look, "cupy", "libnvrtc.so").how != WheelSearch::kAlways)
+    return;
+  constexpr std::string_view kNewTypes = "12.8";
+  if (version_of(toolkit->version).size() < 2 || is_older(compiler->version, kNewTypes) ||
+      !is_older(beginning(toolkit->version), kNewTypes) ||
+      version_of(toolkit->version)[0] != version_of(compiler->version)[0])
+    return;
+  Finding& finding = look.found(
+      text("CuPy compiles with NVRTC {} of a wheel and the headers of CUDA {} that CUDA_PATH names",
+           compiler->version, toolkit->version));
+  finding.severity = Severity::kError;
+  finding.evidence = {shown_variable(look, "CUDA_PATH"),
+                      fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version), compiler->path,
+                      "https://github.com/cupy/cupy/issues/9719"};
+  finding.fix.push_back(
+      {"unset CUDA_PATH\n" + install_command(look.facts.python, {cupy->name + "[ctk]"}),
+       text("headers and compiler then come from the same wheels")});
+  finding.fix.push_back(
+      {install_command(look.facts.python,
+                       {fmt::format("cuda-toolkit=={}.*", beginning(toolkit->version))}),
+       text("or wheels of the toolkit's release")});
+}
+
+}  // namespace
+
 void toolkit_for_building(Examination& look) {
+  headers_older_than_compiler(look);
   const auto deepspeed = look.facts.python.distribution("deepspeed");
   const auto pycuda = look.facts.python.distribution("pycuda");
   const Distribution* who = look.see(deepspeed) != nullptr ? look.see(deepspeed) : look.see(pycuda);

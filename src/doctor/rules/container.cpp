@@ -195,13 +195,17 @@ void capabilities(Examination& look) {
 }
 
 void driver_in_image(Examination& look) {
-  if (container_kind(look).empty()) return;
+  // A system container has a driver of its own as a machine has: DRV05 says where it differs.
+  const std::string kind = container_kind(look);
+  if (kind.empty() || kind == "lxc") return;
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
   const LibraryFile& wins = cuda->front();
   if (wins.version().empty() || wins.version() == *module || contains(wins.path, "/compat/"))
     return;
+  // A Jetson's says nothing of its driver: libcuda.so.1.1.
+  if (look.facts.machine.is_jetson || version_less(wins.version(), "100")) return;
   if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;
   Finding& finding =
       look.found(text("the image ships a driver library of its own, {}, and the machine's is {}",
@@ -285,18 +289,65 @@ void pod_without_claim(Examination& look) {
        text("in the pod, where NVIDIA's runtime is not the default of the machine's containerd")});
 }
 
+/// Several machines, or several processes of one that may not exchange by the shorter ways.
+bool exchanges_by_network(Examination& look) {
+  if (spans_machines(look)) return true;
+  return is_on(variable_or_empty(look, "NCCL_P2P_DISABLE")) &&
+         is_on(variable_or_empty(look, "NCCL_SHM_DISABLE"));
+}
+
+/// Adapters are in many machines for their Ethernet alone.
+bool wants_rdma(Examination& look) {
+  if (is_on(variable_or_empty(look, "NCCL_IB_DISABLE"))) return false;
+  if (!variable_or_empty(look, "NCCL_IB_HCA").empty() || exchanges_by_network(look)) return true;
+  const auto* interfaces = look.see(look.facts.platform.interfaces);
+  return interfaces != nullptr &&
+         std::any_of(interfaces->begin(), interfaces->end(),
+                     [](const std::string& one) { return one.starts_with("ib"); });
+}
+
 void ulimits(Examination& look) {
-  if (container_kind(look).empty()) return;
+  const bool inside = !container_kind(look).empty();
   const auto* adapters = look.see(look.facts.container.infiniband);
   if (adapters == nullptr || adapters->empty()) return;
   const auto* limit = look.see(look.facts.process.memlock_limit_bytes);
   if (limit == nullptr || *limit >= std::uint64_t{1} << 30) return;
+  if (!inside && (nvidia_count(look).value_or(0) == 0 || !wants_rdma(look))) return;
   Finding& finding = look.found(
-      text("the container may lock {} KiB of memory, too little for RDMA", *limit / 1024));
+      inside ? text("the container may lock {} KiB of memory, too little for RDMA", *limit / 1024)
+             : text("programs of this shell may lock {} KiB of memory, too little for RDMA",
+                    *limit / 1024));
+  // On one machine the GPUs exchange by shorter ways.
+  if (!inside && !exchanges_by_network(look)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       fmt::format("RLIMIT_MEMLOCK: {}; /sys/class/infiniband/{}", *limit, adapters->front()));
-  finding.fix.push_back({"docker run --ulimit memlock=-1 --ulimit stack=67108864 IMAGE",
-                         text("start the container anew so")});
+  if (inside) {
+    finding.fix.push_back({"docker run --ulimit memlock=-1 --ulimit stack=67108864 IMAGE",
+                           text("start the container anew so")});
+    return;
+  }
+  finding.fix.push_back(
+      {"printf '* soft memlock unlimited\n* hard memlock unlimited\n' | sudo tee "
+       "/etc/security/limits.d/rdma.conf",
+       text("holds from the next login on")});
+  finding.fix.push_back(
+      {"sudo systemctl edit slurmd",
+       text("a service ignores that file: [Service] LimitMEMLOCK=infinity, for a scheduler's jobs; "
+            "then restart it")});
+}
+
+/// Workers of a DataLoader, ranks on several GPUs, servers with processes of their own; or it is
+/// used already.
+bool wants_shared_memory(Examination& look, std::uint64_t size) {
+  if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
+  if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return look.facts.python.distributions.is_unreadable();
+  constexpr auto kUsers = std::to_array<std::string_view>(
+      {"torch", "tensorflow", "jax", "ray", "dask", "mxnet", "paddlepaddle-gpu", "vllm", "sglang"});
+  return std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
+    return std::find(kUsers.begin(), kUsers.end(), one.name) != kUsers.end();
+  });
 }
 
 void shm_small(Examination& look) {
@@ -306,6 +357,7 @@ void shm_small(Examination& look) {
   if (size == nullptr || *size == 0 || *size >= std::uint64_t{1} << 30) return;
   Finding& finding = look.found(
       text("/dev/shm has {} MiB: workers of a DataLoader and NCCL soon fill it", *size >> 20));
+  if (!wants_shared_memory(look, *size)) finding.severity = Severity::kInfo;
   finding.evidence.push_back(fmt::format("statvfs(/dev/shm): {} bytes", *size));
   if (kind == "kubernetes")
     finding.fix.push_back(
@@ -332,7 +384,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("CUDA's compat library where it cannot work"), "CTR08 DRV05 DRV17 LIB*", compat_misused},
     {"CTR15", Layer::kContainer, Severity::kWarning, true, msgid("a small /dev/shm"), "RT06",
      shm_small},
-    {"CTR16", Layer::kContainer, Severity::kWarning, false,
+    {"CTR16", Layer::kContainer, Severity::kWarning, true,
      msgid("little lockable memory beside RDMA"), "", ulimits},
     {"CTR17", Layer::kContainer, Severity::kFatal, true,
      msgid("a pod that did not ask for its GPU"), "DRV11 DRV12 LIB* FW* ENV*", pod_without_claim},

@@ -1,5 +1,5 @@
-// Rules DRV01 to DRV10: whether NVIDIA's kernel module is there, is the right one, and has started
-// its GPUs.
+// Rules DRV01 to DRV05, DRV09, DRV10: whether NVIDIA's kernel module is there, is the right one,
+// and has started its GPUs.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -210,6 +210,15 @@ void driver_mismatch(Examination& look) {
   if (said)
     finding.evidence.push_back(
         fmt::format("NVML 18: {}", printable(driver.nvml_message.value_or(""))));
+  if (look.facts.container.kind.value_or("") == "lxc") {
+    finding.fix.push_back(
+        {fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",
+                     module != nullptr ? pasted(*module) : "VERSION"),
+         text("in the system container: its libraries have to be of just the version of the "
+              "machine's module, {}; or bring the machine to theirs",
+              module != nullptr ? printable(*module) : "?")});
+    return;
+  }
   if (look.facts.machine.in_container) {
     finding.fix.push_back(
         {"", text("in a container the library must be the host's: start it with "
@@ -223,123 +232,6 @@ void driver_mismatch(Examination& look) {
   finding.fix.push_back(
       {"modinfo -F version nvidia",
        text("if that still differs from the library, install both from one source and version")});
-}
-
-void open_module_old_gpu(Examination& look) {
-  std::vector<const PciFunction*> old;
-  for (const auto* gpu : nvidia_gpus(look))
-    if (is_before_turing(*gpu)) old.push_back(gpu);
-  if (old.empty()) return;
-  const bool* open = look.see(look.facts.nvidia.open_module);
-  const std::string line = newest_line(look, {"not supported by open"});
-  if ((open == nullptr || !*open) && line.empty()) return;
-  Finding& finding = look.found(
-      text("NVIDIA's open kernel module is installed, and the GPU at {} is too old for it",
-           old.front()->address));
-  for (const auto* gpu : old)
-    finding.evidence.push_back(text(
-        "{}: before Turing, without the processor that the open module needs", describe(*gpu)));
-  if (open != nullptr && *open)
-    finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
-  finding.fix.push_back({"sudo apt install nvidia-driver-580 && sudo reboot",
-                         text("the proprietary module (the package without -open); 580 is the last "
-                              "branch for Maxwell, Pascal and Volta")});
-}
-
-void proprietary_module_new_gpu(Examination& look) {
-  if (!may_concern_nvidia(look.facts)) return;
-  std::string line = newest_line(look, {"requires use of the NVIDIA open"});
-  if (line.empty()) line = newest_line(look, {"NVRM", "open kernel modules", "require"});
-  if (line.empty()) return;
-  Finding& finding = look.found(text("this GPU needs NVIDIA's open kernel module"));
-  finding.evidence.push_back(quoted(line));
-  finding.fix.push_back({"sudo apt install nvidia-driver-580-open && sudo reboot",
-                         text("or the same version of your distribution's -open package")});
-}
-
-/// The first branch that serves GPUs from this PCI id on: NVIDIA's numbers grow with its
-/// generations. No public table has all of them: without the driver's own word that it does not
-/// serve the GPU they are worth a warning.
-int first_branch_for(const PciFunction& gpu) {
-  struct Generation {
-    std::uint32_t first;
-    int branch;
-  };
-  constexpr auto kGenerations = std::to_array<Generation>({{0x1e00, 410},
-                                                           {0x2080, 450},
-                                                           {0x2200, 455},
-                                                           {0x2300, 515},
-                                                           {0x2400, 455},
-                                                           {0x2600, 520},
-                                                           {0x2900, 570}});
-  int branch = 0;
-  for (const Generation& one : kGenerations)
-    if (gpu.device >= one.first) branch = one.branch;
-  return branch;
-}
-
-/// A GPU that is newer than the driver, which then leaves it alone.
-bool not_served_yet(Examination& look) {
-  const std::string line = newest_line(look, {"NVRM", "is not supported by the"});
-  const std::string version =
-      look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
-  for (const auto* gpu : nvidia_gpus(look)) {
-    if (!gpu->driver.is_absent() || is_before_turing(*gpu)) continue;
-    const int first = first_branch_for(*gpu);
-    if (line.empty() && (version.empty() || branch_of(version) >= first)) continue;
-    if (!version.empty() && branch_of(version) >= first) continue;
-    Finding& finding =
-        look.found(text("driver {} is older than the GPU at {}, and does not serve it",
-                        printable(version), gpu->address));
-    if (line.empty())
-      finding.severity = Severity::kWarning;
-    else
-      finding.evidence.push_back(quoted(line));
-    finding.evidence.push_back(
-        text("{}: driver {} is the first branch for it", describe(*gpu), first));
-    finding.fix.push_back(
-        {fmt::format("sudo apt install nvidia-driver-{}-open && sudo reboot", std::max(first, 580)),
-         text("or any newer branch; for containers and virtual machines on the "
-              "host")});
-    return true;
-  }
-  return false;
-}
-
-void dropped_by_branch(Examination& look) {
-  if (!may_concern_nvidia(look.facts) || not_served_yet(look)) return;
-  const auto gpus = nvidia_gpus(look);
-  const std::string line = newest_line(look, {"Legacy drivers"});
-  std::string branch = "580";
-  std::string version;
-  if (!line.empty()) {
-    if (const auto at = line.find(".xx"); at != std::string::npos && at >= 3)
-      branch = std::to_string(to_number(line.substr(at - 3, 3)).value_or(580));
-  } else {
-    // Without the log: what 595 says of all GPUs before Turing.
-    constexpr int kFirstWithout = 595;
-    version =
-        look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
-    const bool old = !gpus.empty() && std::all_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
-      return is_before_turing(*gpu) && !gpu->driver;
-    });
-    if (!old || branch_of(version) < kFirstWithout) return;
-  }
-  Finding& finding = look.found(
-      text("the installed driver no longer serves this GPU; its branch is {}.xx", branch));
-  if (!line.empty()) finding.evidence.push_back(quoted(line));
-  const auto* log = look.see(look.facts.machine.kernel_log);
-  const std::string ignored = log == nullptr ? "" : newest_line(*log, {"will ignore this GPU"});
-  if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted(ignored));
-  if (!version.empty()) finding.evidence.push_back(text("driver {}", printable(version)));
-  for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
-  const bool other_works = std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
-    return gpu->driver.value_or("") == "nvidia";
-  });
-  if (other_works) finding.severity = Severity::kWarning;
-  finding.fix.push_back({fmt::format("sudo apt install nvidia-driver-{} && sudo reboot", branch),
-                         text("replaces the driver for all GPUs of this machine")});
 }
 
 /// Whether NVML lists the GPU of this log line as well and sound.
@@ -425,15 +317,6 @@ constexpr auto kRules = std::to_array<Rule>({
     {"DRV05", Layer::kDriver, Severity::kFatal, true,
      msgid("the driver's library and module are of different versions"),
      "DRV10 DRV11 DRV13 DRV15 LIB01 FW* RT*", driver_mismatch},
-    {"DRV06", Layer::kDriver, Severity::kFatal, true,
-     msgid("the open kernel module with a GPU that is too old for it"),
-     "HW02 DRV01 DRV09 DRV10 DRV11 LIB01 FW*", open_module_old_gpu},
-    {"DRV07", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that needs the open kernel module"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
-     proprietary_module_new_gpu},
-    {"DRV08", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that the driver's branch does not serve"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
-     dropped_by_branch},
     {"DRV09", Layer::kDriver, Severity::kFatal, true,
      msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 FW* RT*",
      gsp_boot_failed},

@@ -142,12 +142,6 @@ Finding& interface_finding(Examination& look, const char* name, std::string titl
   return finding;
 }
 
-bool many_nodes(Examination& look) {
-  for (const char* name : {"NNODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE"})
-    if (to_number(variable_or_empty(look, name)).value_or(1) > 1) return true;
-  return false;
-}
-
 void gloo_interface(Examination& look, const std::vector<std::string>& interfaces) {
   const char* name = "GLOO_SOCKET_IFNAME";
   const std::string value = variable_or_empty(look, name);
@@ -214,7 +208,7 @@ void socket_interface(Examination& look) {
   gloo_interface(look, *interfaces);
   nccl_interface(look, *interfaces);
   for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"})
-    if (variable_or_empty(look, name) == "lo" && many_nodes(look))
+    if (variable_or_empty(look, name) == "lo" && spans_machines(look))
       interface_finding(look, name,
                         text("{} is lo, which reaches no other machine of this job", name),
                         *interfaces);
@@ -305,108 +299,6 @@ void xla_flags(Examination& look) {
        text("the folder above nvvm is the one to name; JAX's wheels need no such flag")});
 }
 
-Fix unset_path() {
-  return {"unset LD_LIBRARY_PATH",
-          text("wheels find their libraries by themselves; a program that was compiled here may "
-               "need the variable")};
-}
-
-std::string path_of(const CudaLibrary& one) {
-  return one.folder + "/" + one.name;
-}
-
-/// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
-std::string wheel_version(Examination& look, const CudaLibrary& one) {
-  const auto* all = look.see(look.facts.python.distributions);
-  const auto parts = split(one.folder, '/');
-  if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
-  std::string name(parts[parts.size() - 2]);
-  std::replace(name.begin(), name.end(), '_', '-');
-  for (const Distribution& wheel : *all)
-    if (wheel.name == "nvidia-" + name || wheel.name.starts_with("nvidia-" + name + "-cu"))
-      return wheel.version;
-  return "";
-}
-
-/// The file's own version; of a library that counts as its toolkit does, the toolkit's.
-std::string own_version(const CudaLibrary& one) {
-  if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
-  const bool counts_so =
-      one.name.starts_with("libnvJitLink.so") || one.name.starts_with("libcudart.so");
-  const std::size_t at = one.folder.find("/cuda-");
-  return counts_so && at != std::string::npos
-             ? beginning(std::string_view(one.folder).substr(at + 6))
-             : "";
-}
-
-/// Who would take `name` from LD_LIBRARY_PATH before the wheel's. PyTorch's wheels find what they
-/// link to by DT_RPATH, which comes before the variable; NVIDIA's find each other by DT_RUNPATH.
-std::string who_takes(Examination& look, std::string_view name) {
-  if (name.starts_with("libcudnn")) return "";  // LIB06
-  if (const auto* all = look.see(look.facts.python.distributions))
-    for (const Distribution& one : *all)
-      if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
-          (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
-          one.name == "tensorflow")
-        return named(one);
-  if (name.starts_with("libnvJitLink.so") && !torch_cuda(look).empty())
-    return "PyTorch " + look.facts.python.torch->version;
-  return "";
-}
-
-/// setvars.sh of a oneAPI before a PyTorch whose wheels bring their own runtime of it.
-void oneapi_shadows(Examination& look) {
-  const auto package = look.facts.python.distribution("intel-sycl-rt");
-  const Distribution* wheel = look.see(package);
-  const auto& torch = look.facts.python.torch;
-  if (wheel == nullptr || !torch || !torch->xpu) return;
-  constexpr std::string_view kFolder = "/oneapi/compiler/";
-  const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
-  for (const std::string_view folder : split(path, ':')) {
-    const std::size_t at = folder.find(kFolder);
-    if (at == std::string_view::npos) continue;
-    const std::string has = beginning(folder.substr(at + kFolder.size()));
-    if (has.empty() || has == beginning(wheel->version)) continue;
-    Finding& finding = look.found(
-        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
-             wheel->version));
-    finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
-    finding.fix.push_back(unset_path());
-    return;
-  }
-}
-
-void path_shadows(Examination& look) {
-  oneapi_shadows(look);
-  const auto* all = look.see(look.facts.python.libraries);
-  if (all == nullptr || seen_gpus(look).empty()) return;
-  for (const CudaLibrary& first : *all) {
-    if (first.from != CudaLibrary::From::kVariable) continue;
-    const auto wheel = std::find_if(all->begin(), all->end(), [&](const CudaLibrary& one) {
-      return one.from == CudaLibrary::From::kWheel && one.name == first.name;
-    });
-    if (wheel == all->end()) continue;
-    const std::string has = own_version(first), wanted = wheel_version(look, *wheel);
-    const std::string who = who_takes(look, first.name);
-    // A newer one of the same major serves as well.
-    const std::size_t parts = std::min<std::size_t>(3, version_of(has).size());
-    if (has.empty() || wanted.empty() || who.empty() ||
-        !is_older(beginning(has, parts), beginning(wanted, parts)))
-      continue;
-    Finding& finding =
-        look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
-                        first.name, has, wanted));
-    finding.evidence.push_back(text("taken: {}", path_of(first)));
-    finding.evidence.push_back(text("it should be: {}", path_of(*wheel)));
-    finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
-    finding.fix.push_back(unset_path());
-    finding.fix.push_back(
-        {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
-         text("or puts the wheel's first")});
-    return;
-  }
-}
-
 void bitsandbytes_version(Examination& look) {
   const std::string wanted = variable_or_empty(look, "BNB_CUDA_VERSION");
   if (wanted.empty()) return;
@@ -428,9 +320,6 @@ constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV07", kLayer, Severity::kError, true, msgid("a stub of libcuda in LD_LIBRARY_PATH"), "",
      stub_path},
-    {"ENV08", kLayer, Severity::kError, true,
-     msgid("an older library that LD_LIBRARY_PATH puts before a wheel's"), "LIB04 LIB05 LIB08",
-     path_shadows},
     {"ENV18", kLayer, Severity::kError, true, msgid("BNB_CUDA_VERSION without such a binary"), "",
      bitsandbytes_version},
     {"ENV09", kLayer, Severity::kWarning, false, msgid("CUDA libraries in LD_PRELOAD"), "LIB*",

@@ -142,7 +142,8 @@ const std::vector<Mutation>& mutations() {
 }
 
 std::vector<Rule> rules() {
-  return tests::joined({visible_device_rules(), environment_rules(), switch_rules()});
+  return tests::joined(
+      {visible_device_rules(), environment_rules(), shadow_rules(), switch_rules()});
 }
 
 std::string first(const Facts& facts) {

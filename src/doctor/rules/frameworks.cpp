@@ -21,6 +21,8 @@ bool too_old(const Compatibility& known, const SeenDriver& driver, const std::st
   if (!has.empty() && has[0] < wanted[0]) return true;
   if (!has.empty() && has[0] > wanted[0]) return false;
   if (!has.empty() && wanted[0] < 11) return is_older(driver.cuda, cuda);
+  // Its own word, which a libcuda for forward compatibility gives for it.
+  if (!has.empty() && !is_older(driver.cuda, cuda)) return false;
   const std::string lowest = known.driver_for(cuda);
   return !driver.version.empty() && !lowest.empty() && is_older(driver.version, lowest);
 }

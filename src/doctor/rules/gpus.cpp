@@ -78,10 +78,37 @@ bool has_rocm_gpu(Examination& look) {
   });
 }
 
+namespace {
+
+/// The libcuda that programs take, where it is one of CUDA's compatibility package, newer than the
+/// module, and the GPU takes it: what it serves counts, not what the module came with. "" none.
+std::string forward_compatible(Examination& look, const std::string& module) {
+  const auto& cuda = look.facts.libraries.cuda;
+  if (!cuda || module.empty() ||
+      (cuda->path + cuda->resolved).find("/compat/") == std::string::npos ||
+      !version_less(module, cuda->version))
+    return "";
+  const DriverAnswers& answers = look.facts.driver;
+  if (answers.cuda_init) return *answers.cuda_init == 0 ? cuda->version : "";
+  // Nobody asked it: it is for data-centre GPUs.
+  for (const SeenGpu& gpu : seen_gpus(look))
+    if (gpu.name.find("GeForce") != std::string::npos ||
+        gpu.name.find("TITAN") != std::string::npos)
+      return "";
+  return cuda->version;
+}
+
+}  // namespace
+
 SeenDriver nvidia_driver(Examination& look) {
   SeenDriver driver;
   const DriverAnswers& answers = look.facts.driver;
   driver.version = answers.driver_version.value_or(look.facts.nvidia.module_version.value_or(""));
+  if (const std::string newer = forward_compatible(look, driver.version); !newer.empty()) {
+    driver.version = newer;
+    driver.cuda = look.knowledge.compatibility().cuda_of_driver(newer);
+    return driver;
+  }
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);

@@ -11,8 +11,8 @@ namespace berth::doctor {
 inline std::vector<Rule> ground_rules() {
   std::vector<Rule> all;
   for (const auto group :
-       {hardware_rules(), link_rules(), driver_module_rules(), driver_node_rules(),
-        driver_service_rules(), driver_install_rules(), driver_answer_rules(),
+       {hardware_rules(), link_rules(), driver_module_rules(), driver_branch_rules(),
+        driver_node_rules(), driver_service_rules(), driver_install_rules(), driver_answer_rules(),
         driver_silence_rules(), xid_rules(), runtime_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

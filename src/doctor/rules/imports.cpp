@@ -35,7 +35,7 @@ bool has_cudnn_wheel(Examination& look) {
 
 /// What packages open by name, where no file of theirs tells.
 void opened_by_name(Examination& look) {
-  const auto* libraries = look.see(look.facts.python.libraries);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
   if (libraries == nullptr || seen_gpus(look).empty()) return;
   const auto has = [&](const std::string& name) {
     return std::any_of(libraries->begin(), libraries->end(),
@@ -116,6 +116,86 @@ void torch_without_its_libraries(Examination& look) {
   }
 }
 
+/// Jetson's own builds of TensorRT link to the compiler of its deep-learning accelerator, which
+/// comes with the driver of JetPack 5 and 6 and reaches a container from the machine; 7 has none.
+void tensorrt_without_dla(Examination& look) {
+  if (!look.facts.machine.is_jetson) return;
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  const auto package = look.facts.python.distribution("tensorrt");
+  const Distribution* tensorrt = look.see(package);
+  if (libraries == nullptr) return;
+  const auto named_so = [&](std::string_view begin) {
+    return std::find_if(libraries->begin(), libraries->end(),
+                        [&](const CudaLibrary& one) { return one.name.starts_with(begin); });
+  };
+  const auto library = named_so("libnvinfer.so");
+  if (library == libraries->end() || named_so("libnvdla_compiler.so") != libraries->end()) return;
+  constexpr int kJetPack4 = 32, kJetPack5 = 34, kJetPack6 = 36;
+  const int l4t = look.facts.machine.l4t.value_or(0);
+  const bool made_for_jetpack =
+      tensorrt != nullptr && local_part(tensorrt->version).starts_with("jp");
+  // Of JetPack 4 not every board's does, before TensorRT 8.2.
+  const bool has_accelerator =
+      (l4t >= kJetPack5 && l4t <= kJetPack6) ||
+      (l4t == kJetPack4 && tensorrt != nullptr && !is_older(tensorrt->version, "8.2"));
+  if (!made_for_jetpack && !has_accelerator) return;
+  Finding& finding = look.found(text(
+      "TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, and it is not here",
+      tensorrt == nullptr ? library->version : tensorrt->version));
+  if (tensorrt == nullptr) finding.severity = Severity::kError;
+  finding.evidence.push_back(path_of(*library));
+  if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
+  if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));
+  if (l4t > kJetPack6) {
+    finding.fix.push_back(
+        {"", text("take an image that is made for this JetPack: from 7 on its driver has no such "
+                  "file, and its TensorRT needs none")});
+    return;
+  }
+  finding.fix.push_back({"sudo apt install nvidia-l4t-dla-compiler",
+                         text("on the Jetson itself: containers get the file from there, started "
+                              "with --runtime nvidia")});
+}
+
+/// A build of PyTorch's index whose metadata names none of NVIDIA's packages, and that does not
+/// bring their libraries itself: whoever resolved by the metadata has installed it without them.
+void torch_without_any_library(Examination& look) {
+  const auto package = look.facts.python.distribution("torch");
+  const Distribution* torch = look.see(package);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  const auto* own = look.see_whole(look.facts.python.torch_libraries);
+  const std::string cuda = torch_cuda(look);
+  if (torch == nullptr || libraries == nullptr || own == nullptr || cuda.empty() ||
+      !local_part(torch->version).starts_with("cu") ||
+      !look.facts.python.has_pytorchs_own_build() || conda_package(look, "pytorch") != nullptr ||
+      seen_gpus(look).empty() || is_older(torch->version, "2.1"))
+    return;
+  // Of a whole METADATA: a part of one would name none either.
+  constexpr std::size_t kOwnNeeds = 5;
+  if (torch->needs.size() < kOwnNeeds) return;
+  if (std::any_of(torch->needs.begin(), torch->needs.end(),
+                  [](const std::string& row) { return row.starts_with("nvidia-"); }))
+    return;
+  // Its own files were seen, and none of CUDA's anywhere.
+  if (std::find(own->begin(), own->end(), "libtorch_cuda.so") == own->end() ||
+      std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
+        return one.name.starts_with("libcublas") || one.name.starts_with("libcudnn");
+      }))
+    return;
+  Finding& finding =
+      look.found(text("PyTorch {} has none of CUDA's libraries: its metadata names no package of "
+                      "NVIDIA's, so none was installed with it",
+                      torch->version));
+  finding.evidence = {torch->path + "/METADATA",
+                      text("not in any wheel, in LD_LIBRARY_PATH nor in the system's folders: {}",
+                           "libcublas.so, libcudnn.so")};
+  finding.fix.push_back(
+      {install_command(look.facts.python,
+                       {"--force-reinstall", "torch==" + beginning(torch->version, 3)}),
+       text("PyPI's wheel of the same release, whose metadata is whole; or another CUDA's, cu124 "
+            "say")});
+}
+
 /// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
@@ -126,6 +206,8 @@ bool is_brought(Examination& look, const LinkedLibrary& one) {
 void soname_missing(Examination& look) {
   opened_by_name(look);
   if (look.findings().empty()) torch_without_its_libraries(look);
+  if (look.findings().empty()) torch_without_any_library(look);
+  if (look.findings().empty()) tensorrt_without_dla(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
   std::vector<LinkedLibrary> missing;

@@ -323,8 +323,8 @@ constexpr auto kDriver = Layer::kDriver, kLibraries = Layer::kLibraries;
 constexpr auto kRules = std::to_array<Rule>({
     {"WSL01", kLibraries, Severity::kFatal, true, msgid("a driver inside WSL that is not Windows'"),
      "WSL03 LIB* DRV* FW*", wsl_driver_inside},
-    {"WSL02", kDriver, Severity::kFatal, false, msgid("WSL without a way to the GPU"), "LIB* FW*",
-     wsl_no_dxg},
+    {"WSL02", kDriver, Severity::kFatal, true, msgid("WSL without a way to the GPU"),
+     "WSL01 LIB* FW*", wsl_no_dxg},
     {"WSL03", kDriver, Severity::kFatal, true, msgid("a GPU that Windows blocks"), "LIB* FW*",
      wsl_blocked},
     {"AMD01", kDriver, Severity::kFatal, true,

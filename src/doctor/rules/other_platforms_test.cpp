@@ -90,8 +90,8 @@ void set(Facts& facts, const std::string& name, const std::string& value) {
   facts.process.environment = changed;
 }
 
-const std::vector<Mutation>& mutations() {
-  static const std::vector<Mutation> all{
+std::vector<Mutation> vendor_mutations() {
+  return {
       {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = node("/dev/kfd", 0, EACCES); }},
       {"AMD01", radeon, [](Facts& f) { f.nodes.kfd = {}; }},
       {"AMD01", radeon,
@@ -110,9 +110,37 @@ const std::vector<Mutation>& mutations() {
          f.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", 110000, false},
                                              {"2", "0000:0e:00.0", 100306, false}};
        }},
+      {"AMD06", radeon,
+       [](Facts& f) {
+         f.machine.kernel_log = std::vector<std::string>{
+             "kfd kfd: amdgpu: skipped device 1002:744c, PCI rejects atomics"};
+         f.rocm.nodes = std::vector<KfdNode>{};
+       }},
+      {"AMD06", radeon,
+       [](Facts& f) {
+         f.machine.kernel_log = Unreadable{"/dev/kmsg", EPERM};
+         f.rocm.nodes = std::vector<KfdNode>{};
+       }},
+      {"XPU04", arc,
+       [](Facts& f) {
+         f.machine.kernel = std::string("6.1.7-arch1-1");
+         f.platform.command_line = std::string("quiet i915.force_probe=56a0");
+       }},
+      {"XPU04", arc,
+       [](Facts& f) {
+         f.machine.kernel = std::string("5.19.0-50-generic");
+         std::vector<PciFunction> cards = *f.machine.pci;
+         cards.front().driver = {};
+         f.machine.pci = cards;
+       }},
       {"XPU02", arc, [](Facts& f) { f.files.intel_driver = std::vector<LibraryFile>{}; }},
       {"XPU03", arc,
        [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086, EACCES)}; }},
+  };
+}
+
+std::vector<Mutation> machine_mutations() {
+  return {
       {"WSL01", wsl,
        [](Facts& f) {
          f.files.nvml =
@@ -140,11 +168,16 @@ const std::vector<Mutation>& mutations() {
          f.platform.cpu.frequency_driver = std::string("acpi-cpufreq");
        }},
   };
+}
+
+std::vector<Mutation> mutations() {
+  std::vector<Mutation> all = vendor_mutations();
+  for (Mutation& one : machine_mutations()) all.push_back(std::move(one));
   return all;
 }
 
 std::vector<Rule> rules() {
-  return tests::joined({other_platform_rules(), processor_rules()});
+  return tests::joined({other_platform_rules(), left_out_rules(), processor_rules()});
 }
 
 std::string first(const Facts& facts) {

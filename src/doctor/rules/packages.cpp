@@ -298,7 +298,9 @@ void jax_fix(Examination& look, Finding& finding) {
 void jax_plugin(Examination& look) {
   const auto jax = look.facts.python.distribution("jaxlib");
   const Distribution* jaxlib = look.see(jax);
-  if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr || is_aarch64(look.facts))
+  // conda's has its plugin inside, so that it has to be known whose it is.
+  if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
+      look.facts.python.conda.is_unreadable() || is_aarch64(look.facts))
     return;
   const auto gpus = seen_gpus(look);
   if (gpus.empty()) return jax_without_rocm(look, *jaxlib);

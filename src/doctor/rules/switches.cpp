@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/memory.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -95,6 +96,21 @@ void missing_files(Examination& look) {
   }
 }
 
+/// Memory in parts of a virtual range, which not every kind of GPU serves.
+void expandable_segments(Examination& look, const char* name, const std::string& value) {
+  std::string small;
+  for (const char c : value)
+    if (c != ' ') small += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const ManagedMemory memory = managed_memory(look);
+  if (!contains(small, "expandable_segments:true") || memory.kind == MemoryKind::kOrdinary) return;
+  Finding& finding = look.found(
+      text("{} asks for memory in a way that {} may not serve: the first allocation fails", name,
+           memory.what));
+  if (memory.kind != MemoryKind::kJetson) finding.severity = Severity::kWarning;
+  finding.evidence = {fmt::format("{}={}", name, value), memory.what};
+  finding.fix.push_back(unset(name));
+}
+
 /// "max_split_size_mb=128", or quotes that an env file has kept: PyTorch then refuses the first
 /// allocation.
 void allocator_settings(Examination& look) {
@@ -119,7 +135,10 @@ void allocator_settings(Examination& look) {
       finding.fix.push_back(unset(name));
       continue;
     }
-    if (readable) continue;
+    if (readable) {
+      expandable_segments(look, name, value);
+      continue;
+    }
     Finding& finding =
         look.found(text("PyTorch cannot read {}={}: the first allocation fails", name, value));
     finding.evidence.push_back(fmt::format("{}={}", name, value));
@@ -136,7 +155,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"ENV20", kLayer, Severity::kError, false,
      msgid("variables that name files which are not there"), "", missing_files},
     {"ENV21", kLayer, Severity::kError, true,
-     msgid("settings of PyTorch's allocator that it cannot read"), "", allocator_settings},
+     msgid("settings of PyTorch's allocator that it cannot read or use"), "", allocator_settings},
 });
 
 }  // namespace

@@ -119,6 +119,29 @@ void tensorflow_libraries(Examination& look) {
     add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
 }
 
+/// From 14.1 on CuPy finds the headers that it compiles with by CONDA_PREFIX, where 13 took the
+/// folder of the interpreter: an environment that is run without being active has none.
+void cupy_without_conda_prefix(Examination& look) {
+  const auto package = look.facts.python.distribution("cupy");
+  const Distribution* cupy = look.see(package);
+  const auto* environment = look.see(look.facts.process.environment);
+  if (cupy == nullptr || environment == nullptr || look.see(look.facts.python.conda) == nullptr ||
+      is_older(cupy->version, "14.1") || seen_gpus(look).empty())
+    return;
+  const auto active = environment->find("CONDA_PREFIX");
+  if (environment->contains("CUDA_PATH") || environment->contains("CUDA_HOME") ||
+      (active != environment->end() && !active->second.empty()) || look.facts.toolchain.building)
+    return;
+  Finding& finding = look.found(text(
+      "CuPy {} finds CUDA's headers in a conda environment that is active only: CONDA_PREFIX is "
+      "not set",
+      cupy->version));
+  finding.evidence = {cupy->path, "https://github.com/NVIDIA/cudf-spark/issues/15247"};
+  finding.fix.push_back(
+      {"export CONDA_PREFIX=" + pasted(look.facts.python.prefix),
+       text("or run it as conda run -p, pixi run, or in the activated environment")});
+}
+
 void cupy(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return;
@@ -145,7 +168,7 @@ void cupy(Examination& look) {
     finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}), ""});
     return;
   }
-  if (!one.name.starts_with("cupy-cuda")) return;
+  if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};
   // From 13 on the runtime is a part of CuPy itself.

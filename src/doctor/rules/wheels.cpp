@@ -248,8 +248,33 @@ std::string cudnn_of_jaxlib(const Distribution& jaxlib) {
   return fmt::format("{}.{}", tag[at + 5], tag[at + 6]);
 }
 
+/// conda's jaxlib and cuDNN: the package's own bound may be lower than what was built with.
+void cudnn_of_conda_too_old(Examination& look) {
+  const CondaPackage* jaxlib = conda_package(look, "jaxlib");
+  if (jaxlib == nullptr || look.see_whole(look.facts.python.conda) == nullptr) return;
+  const CondaPackage* cudnn = conda_package(look, "libcudnn");
+  if (cudnn == nullptr) cudnn = conda_package(look, "cudnn");
+  if (cudnn == nullptr) return;
+  for (const CondaJaxlib& row : look.knowledge.compatibility().conda_jaxlibs) {
+    if (!in_range(jaxlib->version, row.versions) || !jaxlib->build.starts_with(row.build) ||
+        !is_older(beginning(cudnn->version), beginning(row.cudnn)))
+      continue;
+    const bool other_major = version_of(cudnn->version)[0] != version_of(row.cudnn)[0];
+    Finding& finding = look.found(text("cuDNN {} is older than the {} that {} was built with",
+                                       cudnn->version, row.cudnn, "jaxlib " + jaxlib->version));
+    finding.evidence = {cudnn->path, jaxlib->path, row.source};
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} -c conda-forge {}", pasted(look.facts.python.prefix),
+                     other_major ? "'jaxlib>0.4.31=*cuda*' 'cudnn>=9.1'"
+                                 : fmt::format("'libcudnn>={}'", row.cudnn)),
+         text("the bound of the package is too low, so that the solver may keep an older one")});
+    return;
+  }
+}
+
 void library_too_old(Examination& look) {
   if (seen_gpus(look).empty()) return;
+  cudnn_of_conda_too_old(look);
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow))
     if (const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(one->version))

@@ -107,6 +107,12 @@ bool toml_sets(std::string_view toml, std::string_view key, std::string_view val
   return false;
 }
 
+bool spans_machines(Examination& look) {
+  for (const char* name : {"NNODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE"})
+    if (to_number(variable_or_empty(look, name)).value_or(1) > 1) return true;
+  return false;
+}
+
 bool is_on(std::string_view value) {
   std::string small(trim(value));
   for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

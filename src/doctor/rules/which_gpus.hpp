@@ -41,6 +41,8 @@ inline constexpr std::uint32_t kVendorNvidia = 0x10de, kVendorAmd = 0x1002, kVen
 [[nodiscard]] std::string variable_or_empty(Examination& look, const char* name);
 /// A line of a TOML text that is not a comment sets the key so.
 [[nodiscard]] bool toml_sets(std::string_view toml, std::string_view key, std::string_view value);
+/// The job runs on several machines, by what its launcher says.
+[[nodiscard]] bool spans_machines(Examination& look);
 /// "1", "true", "yes", "on", in any case.
 [[nodiscard]] bool is_on(std::string_view value);
 

@@ -1,0 +1,162 @@
+// Rules AMD06 and XPU04: GPUs on the bus that the kernel does not compute on: for want of PCIe
+// atomics, or because it is older than they are.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string id_of(const PciFunction& gpu) {
+  return fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
+}
+
+/// "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics", "… device 1002:744c NOT added
+/// due to errors"; older kernels leave "amdgpu:" out.
+std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& gpu) {
+  for (const std::string_view words : {"skipped device", "NOT added due to errors"})
+    if (std::string line = newest_line(log, {"kfd", words, id_of(gpu)}); !line.empty()) return line;
+  return "";
+}
+
+/// Somebody reckons with computing on AMD's GPUs here.
+bool wants_rocm(Examination& look) {
+  const auto& torch = look.facts.python.torch;
+  return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr;
+}
+
+/// ROCm's list of the machine has another GPU, or the log says that one of the same kind was taken.
+bool another_serves(const RocmFacts& rocm, const std::vector<std::string>& log,
+                    const PciFunction& gpu) {
+  if (rocm.nodes && std::any_of(rocm.nodes->begin(), rocm.nodes->end(),
+                                [](const KfdNode& node) { return !node.integrated(); }))
+    return true;
+  return !newest_line(log, {"kfd", "added device " + id_of(gpu)}).empty();
+}
+
+void advise_atomics(Finding& finding) {
+  finding.fix.push_back(
+      {"", text("put the card into a slot whose lanes come from the processor itself, not from the "
+                "chipset, without a riser or an adapter")});
+  finding.fix.push_back({"sudo lspci -vvv | grep -iE 'bridge|atomicops'",
+                         text("every bridge above the card has to route them; processors before "
+                              "Haswell and Ryzen have none")});
+}
+
+/// Nobody may read the log, and ROCm's list has no GPU at all, though amdgpu has a card.
+void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards) {
+  const auto* nodes = look.see_whole(look.facts.rocm.nodes);
+  if (nodes == nullptr || !nodes->empty() || !look.missing(look.facts.container.kind)) return;
+  const GpuNode* kfd = look.see(look.facts.nodes.kfd);
+  if (kfd == nullptr || kfd->denied() || !wants_rocm(look)) return;
+  Finding& finding = look.found(
+      text("the kernel computes on no AMD GPU: amdgpu has the one at {}, and ROCm's list has none",
+           cards.front().address));
+  finding.evidence = {
+      "/sys/class/kfd/kfd/topology/nodes: simd_count 0",
+      fmt::format("/sys/bus/pci/devices/{}/driver → amdgpu", cards.front().address)};
+  finding.fix.push_back({"sudo dmesg | grep -i kfd",
+                         text("says why: “PCI rejects atomics” is the slot or the processor")});
+  advise_atomics(finding);
+}
+
+void left_out_by_kfd(Examination& look) {
+  auto cards = cards_on_bus(look, kVendorAmd);
+  std::erase_if(cards, [](const PciFunction& one) {
+    return one.driver.value_or("") != "amdgpu" || one.is_asleep();
+  });
+  if (cards.empty()) return;
+  const auto& log = look.facts.machine.kernel_log;
+  if (!log) return list_without_gpus(look, cards);
+  std::vector<std::string> told;
+  for (const PciFunction& gpu : cards) {
+    const std::string line = line_of_kfd(*log, gpu);
+    if (line.empty() || std::find(told.begin(), told.end(), id_of(gpu)) != told.end()) continue;
+    told.push_back(id_of(gpu));
+    const bool atomics = contains(line, "atomics");
+    const bool another = another_serves(look.facts.rocm, *log, gpu);
+    Finding& finding = look.found(
+        atomics ? text("the kernel does not compute on the AMD GPU at {}: its way to the processor "
+                       "has no PCIe atomics",
+                       gpu.address)
+                : text("the kernel does not compute on the AMD GPU at {}", gpu.address));
+    // Every start of a desktop says so of a card that nobody wants to compute on.
+    if (!wants_rocm(look))
+      finding.severity = Severity::kInfo;
+    else if (another)
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(quoted(line));
+    if (atomics)
+      advise_atomics(finding);
+    else
+      finding.fix.push_back(
+          {"sudo dmesg | grep -iE 'kfd|amdgpu'", text("the lines before it say why")});
+  }
+}
+
+/// A kernel of these has the drivers of a newer one.
+bool takes_drivers_of_newer(std::string_view release) {
+  constexpr auto kMarks =
+      std::to_array<std::string_view>({".el8", ".el9", ".el10", "-oem", "-default"});
+  return std::any_of(kMarks.begin(), kMarks.end(),
+                     [&](std::string_view mark) { return contains(release, mark); });
+}
+
+/// Intel's drivers leave GPUs alone that they know and do not serve yet; somebody may have told
+/// them to try.
+void kernel_too_old(Examination& look) {
+  const std::string* release = look.see(look.facts.machine.kernel);
+  if (release == nullptr || takes_drivers_of_newer(*release)) return;
+  for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
+    const auto& rows = look.knowledge.compatibility().intel_kernels;
+    const std::string id = fmt::format("{:04x}", gpu.device);
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const IntelKernel& one) {
+      return id.starts_with(one.begins);
+    });
+    if (row == rows.end() || !is_older(*release, row->kernel)) continue;
+    const auto& given = look.facts.platform.command_line;
+    const std::string line = given.value_or("");
+    const bool forced = contains(line, "force_probe=" + id) || contains(line, "force_probe=*");
+    const auto& log = look.facts.machine.kernel_log;
+    const std::string said =
+        log ? newest_line(*log, {"graphics device " + id, "supported by"}) : "";
+    // Bound without a word of that: a distribution has brought the newer driver to this kernel.
+    if (!forced && said.empty() && !gpu.driver.is_absent()) continue;
+    Finding& finding = look.found(
+        text("kernel {} is older than the Intel GPU at {}: {} is the first that computes "
+             "on it ({})",
+             *release, gpu.address, row->kernel, row->name));
+    finding.evidence.push_back("/proc/sys/kernel/osrelease: " + *release);
+    if (forced) finding.evidence.push_back("/proc/cmdline: " + printable(line));
+    if (!said.empty()) finding.evidence.push_back(quoted(said));
+    if (gpu.driver.is_absent())
+      finding.evidence.push_back(
+          fmt::format("/sys/bus/pci/devices/{}/driver: {}", gpu.address, tr("not there")));
+    finding.evidence.push_back(row->source);
+    finding.fix.push_back(
+        {"sudo apt install linux-generic-hwe-$(. /etc/os-release; echo $VERSION_ID) && sudo reboot",
+         text("Ubuntu; elsewhere the distribution's newest kernel, {} or later", row->kernel)});
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"AMD06", Layer::kDriver, Severity::kFatal, true,
+     msgid("an AMD GPU that the kernel does not compute on"), "AMD01 AMD02 AMD04 AMD05 FW*",
+     left_out_by_kfd},
+    {"XPU04", Layer::kDriver, Severity::kFatal, true,
+     msgid("an Intel GPU that is newer than the kernel"), "HW02 XPU02 XPU03 FW*", kernel_too_old},
+});
+
+}  // namespace
+
+std::span<const Rule> left_out_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

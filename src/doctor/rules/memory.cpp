@@ -1,0 +1,97 @@
+// Rule FW23: packages that manage memory in a way which a vGPU or a Jetson does not serve.
+#include "doctor/rules/memory.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// "NVIDIA A40-48C", "GRID V100D-32C": a number of gibibytes and the letter of a kind of profile.
+bool is_name_of_vgpu(std::string_view name) {
+  if (name.starts_with("GRID ")) return true;
+  const std::size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos || name.size() < dash + 3) return false;
+  const std::string_view profile = name.substr(dash + 1);
+  return std::string_view("QCAB").find(profile.back()) != std::string_view::npos &&
+         profile.substr(0, profile.size() - 1).find_first_not_of("0123456789") ==
+             std::string_view::npos;
+}
+
+const char* word_for(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kVgpu:
+      return "vgpu";
+    case MemoryKind::kJetson:
+      return "jetson";
+    case MemoryKind::kWslWorkstation:
+      return "wsl";
+    case MemoryKind::kOrdinary:
+      break;
+  }
+  return "";
+}
+
+void unserved_memory(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const ManagedMemory memory = managed_memory(look);
+  if (all == nullptr || memory.kind == MemoryKind::kOrdinary) return;
+  for (const MemoryUser& row : look.knowledge.compatibility().memory_users) {
+    if (std::find(row.where.begin(), row.where.end(), word_for(memory.kind)) == row.where.end())
+      continue;
+    const auto one = std::find_if(all->begin(), all->end(), [&](const Distribution& package) {
+      return package.name == row.package && in_range(package.version, row.versions);
+    });
+    if (one == all->end()) continue;
+    Finding& finding =
+        look.found(text("{} takes memory in a way that {} may not serve: “operation not supported”",
+                        named(*one), memory.what));
+    finding.evidence = {one->path, memory.what, row.source};
+    if (memory.kind == MemoryKind::kVgpu) {
+      // A profile of the whole GPU serves it where its machine says so: nothing in the guest tells.
+      finding.severity = Severity::kWarning;
+      finding.fix.push_back(
+          {"",
+           text("on the machine around it: turn unified memory on for this vGPU (enable_uvm=1), "
+                "which is for profiles of a whole GPU; then start the guest anew")});
+    }
+    if (!row.use.empty())
+      finding.fix.push_back({install_command(look.facts.python, {row.use}),
+                             text("a release that asks for memory in the ordinary way")});
+    if (!row.set.empty()) finding.fix.push_back({row.set, ""});
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW23", Layer::kFramework, Severity::kError, true,
+     msgid("a package that manages memory as this kind of GPU does not"), "", unserved_memory},
+});
+
+}  // namespace
+
+ManagedMemory managed_memory(Examination& look) {
+  if (look.facts.machine.is_jetson) return {MemoryKind::kJetson, text("a Jetson")};
+  for (const GpuAnswer& one : look.facts.driver.gpus.value_or({})) {
+    const std::string name = one.name.value_or("");
+    if (one.vgpu_licence.has_value() || is_name_of_vgpu(name)) return {MemoryKind::kVgpu, name};
+    const bool workstation = contains(name, "RTX A") || contains(name, "RTX PRO") ||
+                             contains(name, "Ada Generation") || contains(name, "Quadro");
+    if (look.facts.machine.is_wsl && workstation)
+      return {MemoryKind::kWslWorkstation, text("{} under WSL", name)};
+  }
+  return {};
+}
+
+std::span<const Rule> memory_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

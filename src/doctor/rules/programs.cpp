@@ -1,0 +1,60 @@
+// Rule FW24: programs beside Python that have lost, or never got, what they compute with.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or the library itself beside those for
+/// processors.
+bool is_for_gpu(const std::string& name) {
+  constexpr auto kBegin = std::to_array<std::string_view>(
+      {"cuda_", "rocm", "vulkan", "libggml-cuda", "libggml-hip", "libggml-vulkan", "mlx_cuda"});
+  return std::any_of(kBegin.begin(), kBegin.end(),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+/// Ollama without its libraries for GPUs: a distribution's package for the processor, an
+/// installation that was cut short, or the program alone, copied from elsewhere.
+void ollama_without_gpu(Examination& look) {
+  const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
+  if (ollama == nullptr ||
+      std::any_of(ollama->libraries.begin(), ollama->libraries.end(), is_for_gpu))
+    return;
+  const bool amd = !cards_on_bus(look, kVendorAmd).empty();
+  if (!amd && !machine_has_nvidia(look)) return;
+  // Before 0.4 the program had them inside.
+  const bool is_old_or_alone = ollama->libraries.empty();
+  Finding& finding = look.found(
+      is_old_or_alone
+          ? text("Ollama is installed without its libraries, so it computes on the processor")
+          : text("Ollama has libraries for the processor only, and leaves the GPU alone"));
+  if (is_old_or_alone) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      is_old_or_alone ? fmt::format("{}; {}: {}", ollama->program, ollama->folder, tr("not there"))
+                      : fmt::format("{}: {}", ollama->folder, fmt::join(ollama->libraries, " ")));
+  if (is_old_or_alone)
+    finding.evidence.push_back(text("releases before 0.4 have them in the program itself"));
+  finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
+                         text("its own installer, run on this machine, brings them for its GPU")});
+  finding.fix.push_back(
+      {amd ? "sudo pacman -S ollama-rocm" : "sudo pacman -S ollama-cuda",
+       text("Arch Linux and its like, whose package ollama is for the processor; NixOS: "
+            "services.ollama.acceleration")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW24", Layer::kFramework, Severity::kError, true,
+     msgid("an Ollama without its libraries for the GPU"), "", ollama_without_gpu},
+});
+
+}  // namespace
+
+std::span<const Rule> program_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

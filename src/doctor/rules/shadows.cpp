@@ -1,0 +1,161 @@
+// Rule ENV08: what LD_LIBRARY_PATH puts before the libraries that packages bring.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+Fix unset_path() {
+  return {"unset LD_LIBRARY_PATH",
+          text("wheels find their libraries by themselves; a program that was compiled here may "
+               "need the variable")};
+}
+
+std::string path_of(const CudaLibrary& one) {
+  return one.folder + "/" + one.name;
+}
+
+/// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
+std::string wheel_version(Examination& look, const CudaLibrary& one) {
+  const auto* all = look.see(look.facts.python.distributions);
+  const auto parts = split(one.folder, '/');
+  if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
+  std::string name(parts[parts.size() - 2]);
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const Distribution& wheel : *all)
+    if (wheel.name == "nvidia-" + name || wheel.name.starts_with("nvidia-" + name + "-cu"))
+      return wheel.version;
+  return "";
+}
+
+/// The file's own version; of a library that counts as its toolkit does, the toolkit's.
+std::string own_version(const CudaLibrary& one) {
+  if (std::count(one.version.begin(), one.version.end(), '.') > 0) return one.version;
+  const bool counts_so =
+      one.name.starts_with("libnvJitLink.so") || one.name.starts_with("libcudart.so");
+  const std::size_t at = one.folder.find("/cuda-");
+  return counts_so && at != std::string::npos
+             ? beginning(std::string_view(one.folder).substr(at + 6))
+             : "";
+}
+
+/// Who would take `name` from LD_LIBRARY_PATH before the wheel's. PyTorch's wheels find what they
+/// link to by DT_RPATH, which comes before the variable; NVIDIA's find each other by DT_RUNPATH.
+std::string who_takes(Examination& look, std::string_view name) {
+  if (name.starts_with("libcudnn")) return "";  // LIB06
+  if (const auto* all = look.see(look.facts.python.distributions))
+    for (const Distribution& one : *all)
+      if ((one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin")) ||
+          (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
+          one.name == "tensorflow")
+        return named(one);
+  if (name.starts_with("libnvJitLink.so") && !torch_cuda(look).empty())
+    return "PyTorch " + look.facts.python.torch->version;
+  return "";
+}
+
+/// setvars.sh of a oneAPI before a PyTorch whose wheels bring their own runtime of it.
+void oneapi_shadows(Examination& look) {
+  const auto package = look.facts.python.distribution("intel-sycl-rt");
+  const Distribution* wheel = look.see(package);
+  const auto& torch = look.facts.python.torch;
+  if (wheel == nullptr || !torch || !torch->xpu) return;
+  constexpr std::string_view kFolder = "/oneapi/compiler/";
+  const std::string path = variable_or_empty(look, "LD_LIBRARY_PATH");
+  for (const std::string_view folder : split(path, ':')) {
+    const std::size_t at = folder.find(kFolder);
+    if (at == std::string_view::npos) continue;
+    const std::string has = beginning(folder.substr(at + kFolder.size()));
+    if (has.empty() || has == beginning(wheel->version)) continue;
+    Finding& finding = look.found(
+        text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
+             wheel->version));
+    finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
+    finding.fix.push_back(unset_path());
+    return;
+  }
+}
+
+/// PyTorch's wheels up to 2.0 bring a cuDNN in torch/lib, and find it by DT_RUNPATH, which comes
+/// after the variable. Its own check wants the same major and a minor at least as new.
+void cudnn_shadows_torchs(Examination& look) {
+  const auto& torch = look.facts.python.torch;
+  const auto* all = look.see(look.facts.python.libraries);
+  const std::string cuda = torch_cuda(look);
+  if (all == nullptr || cuda.empty() || !look.facts.python.has_pytorchs_own_build() ||
+      !is_older(torch->version, "2.1") || seen_gpus(look).empty())
+    return;
+  const std::string built = look.knowledge.compatibility().cudnn_of_torch(torch->version, cuda);
+  if (built.empty()) return;
+  const std::string name = "libcudnn.so." + beginning(built, 1);
+  const auto own = std::find_if(all->begin(), all->end(), [&](const CudaLibrary& one) {
+    return one.name == name && one.folder.ends_with("/torch/lib");
+  });
+  const auto first = std::find_if(all->begin(), all->end(), [&](const CudaLibrary& one) {
+    return one.name == name && one.from == CudaLibrary::From::kVariable;
+  });
+  if (own == all->end() || first == all->end() || version_of(first->version).size() < 2 ||
+      !is_older(beginning(first->version), beginning(built)))
+    return;
+  Finding& finding =
+      look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}",
+                      "PyTorch " + torch->version, name, first->version, built));
+  finding.evidence = {text("taken: {}", path_of(*first)), text("it should be: {}", path_of(*own)),
+                      shown_variable(look, "LD_LIBRARY_PATH")};
+  finding.fix.push_back(unset_path());
+  finding.fix.push_back({"export LD_LIBRARY_PATH=" + pasted(own->folder) + ":\"$LD_LIBRARY_PATH\"",
+                         text("or puts the wheel's first")});
+}
+
+void path_shadows(Examination& look) {
+  oneapi_shadows(look);
+  cudnn_shadows_torchs(look);
+  const auto* all = look.see(look.facts.python.libraries);
+  if (all == nullptr || seen_gpus(look).empty()) return;
+  for (const CudaLibrary& first : *all) {
+    if (first.from != CudaLibrary::From::kVariable) continue;
+    const auto wheel = std::find_if(all->begin(), all->end(), [&](const CudaLibrary& one) {
+      return one.from == CudaLibrary::From::kWheel && one.name == first.name;
+    });
+    if (wheel == all->end()) continue;
+    const std::string has = own_version(first), wanted = wheel_version(look, *wheel);
+    const std::string who = who_takes(look, first.name);
+    // A newer one of the same major serves as well.
+    const std::size_t parts = std::min<std::size_t>(3, version_of(has).size());
+    if (has.empty() || wanted.empty() || who.empty() ||
+        !is_older(beginning(has, parts), beginning(wanted, parts)))
+      continue;
+    Finding& finding =
+        look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
+                        first.name, has, wanted));
+    finding.evidence.push_back(text("taken: {}", path_of(first)));
+    finding.evidence.push_back(text("it should be: {}", path_of(*wheel)));
+    finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
+    finding.fix.push_back(unset_path());
+    finding.fix.push_back(
+        {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
+         text("or puts the wheel's first")});
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV08", Layer::kEnvironment, Severity::kError, true,
+     msgid("an older library that LD_LIBRARY_PATH puts before a wheel's"), "LIB04 LIB05 LIB08",
+     path_shadows},
+});
+
+}  // namespace
+
+std::span<const Rule> shadow_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
