@@ -39,9 +39,9 @@ Result<run::Launch> spec_of(const Call& call) try {
   const Json json = Json::parse(call.body);
   const Json& spec = json.at("spec");
   run::Launch launch;
-  json.at("command").get_to(launch.command);
-  spec.at("environment").get_to(launch.environment);
-  spec.at("folder").get_to(launch.folder);
+  launch.command = words_in_json(spec.contains("command") ? spec["command"] : json.at("command"));
+  launch.environment = words_in_json(spec.at("environment"));
+  launch.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
   launch.mask = json_value<mode_t>(spec.at("umask")) & 0777U;
   const auto has_zero = [](const std::string& word) {
     return word.find('\0') != std::string::npos;
