@@ -37,6 +37,7 @@ using boost::system::error_code;
 
 /// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
 constexpr int kBacklog = 512;
+constexpr int kAtOnce = 64;
 
 void take_query(std::string_view text, std::map<std::string, std::string>& into) {
   for (const std::string_view pair : split(text, '&')) {
@@ -125,12 +126,16 @@ void take_turns(const std::shared_ptr<Parts>& parts) {
     auto next = here->calls.upper_bound(here->last);
     if (next == here->calls.end()) next = here->calls.begin();
     here->last = next->first;
-    auto [call, answer] = std::move(next->second.front());
-    next->second.pop_front();
-    if (next->second.empty()) here->calls.erase(next);
+    auto& mine = next->second;
+    // Who left before it was their turn is not counted as a connection any more, so that a pile of
+    // them would have no bound.
+    while (mine.size() > 1 && !mine.front().second.is_wanted()) mine.pop_front();
+    auto [call, answer] = std::move(mine.front());
+    mine.pop_front();
+    if (mine.empty()) here->calls.erase(next);
     here->is_turning = false;
     take_turns(here);
-    here->handle(std::move(call), answer);
+    if (answer.is_wanted()) here->handle(std::move(call), answer);
   });
 }
 
@@ -383,8 +388,9 @@ void accept(const std::shared_ptr<Parts>& parts) {
       });
       return;
     }
-    // All who stand there: else the last one waits for what each before asks.
-    for (int left = kBacklog; !problem && left > 0; --left) {
+    // Many who stand there: else the last one waits for what each before asks. Not all: who has
+    // asked already, and was not heard yet, would count as idle.
+    for (int left = kAtOnce; !problem && left > 0; --left) {
       welcome(here, std::move(socket));
       socket = here->acceptor.accept(here->loop, problem);
     }
