@@ -16,6 +16,10 @@ if(CMAKE_INSTALL_PREFIX MATCHES \"(^|/)usr$\" AND EXISTS /etc/debian_version)
   set(zsh_folder vendor-completions)
 endif()
 file(INSTALL \"${pages}/_berth\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${zsh_folder}\")")
+# systemd does not look for programs on a path.
+install(CODE "set(berth \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/berth\")
+configure_file(\"${PROJECT_SOURCE_DIR}/integrations/systemd/berth.service\" \"${PROJECT_BINARY_DIR}/berth.service\" @ONLY)
+file(INSTALL \"${PROJECT_BINARY_DIR}/berth.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/README.zh-CN.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
               "${PROJECT_SOURCE_DIR}/data/pci_names.LICENSE" "${PROJECT_SOURCE_DIR}/data/libraries.LICENSE"

@@ -10,6 +10,7 @@
 #include "broker/broker.hpp"
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
+#include "client/machine.hpp"
 
 namespace {
 
@@ -59,6 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const int status : {200, 409}) {
     static_cast<void>(berth::client::job_in({status, text}));
     static_cast<void>(berth::client::jobs_in({status, text}));
+    static_cast<void>(berth::client::machine_in({status, text}));
     static_cast<void>(berth::client::elsewhere_in({status, text}));
   }
   return 0;

@@ -3,6 +3,7 @@
 lie where they are looked for."""
 import gzip
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ def check_package(build_folder: str) -> None:
         for name in ("man/man1/berth.1.gz", "bash-completion/completions/berth", "zsh/vendor-completions/_berth",
                      "doc/berth/pci_names.LICENSE"):
             assert (root / "usr/share" / name).stat().st_size > 0, name
+        unit = (root / "usr/lib/systemd/system/berth.service").read_text()
+        assert "\nExecStart=/usr/bin/berth serve --system\n" in unit, unit
 
 
 def main() -> int:
@@ -37,6 +40,10 @@ def main() -> int:
                      "fish/vendor_completions.d/berth.fish", "doc/berth/copyright",
                      "doc/berth/libraries.LICENSE", "doc/berth/docs/json.md"):
             assert (prefix / "share" / name).stat().st_size > 0, name
+        if shutil.which("systemd-analyze"):
+            unit = prefix / "lib/systemd/system/berth.service"
+            said = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60)
+            assert said.returncode == 0 and "berth.service" not in said.stderr, said.stderr
     dev = pathlib.Path(__file__).parents[1] / "dev"
     for words in (["/no/such/prefix"], ["--prefix"], ["--prefix="]):  # not into /usr/local, then
         assert subprocess.run([dev, "install", *words], stderr=subprocess.DEVNULL).returncode == 2, words

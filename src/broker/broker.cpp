@@ -420,6 +420,21 @@ void Broker::set_owners(JobId id, std::vector<model::ProcessId> owners) {
   if (!found->second.queued) changed_.insert(id);
 }
 
+void Broker::set_access(JobId id, model::Access access, std::string group) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  found->second.access = access;
+  found->second.group = std::move(group);
+  changed_.insert(id);
+}
+
+void Broker::set_refusals(JobId id, std::uint64_t refusals) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.refusals == refusals) return;
+  found->second.refusals = refusals;
+  changed_.insert(id);
+}
+
 void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
                  Now now) {
   const auto found = jobs_.find(id);

@@ -69,6 +69,9 @@ class Broker {
   [[nodiscard]] std::vector<JobId> start_what_fits(Now now);
   /// The processes whose lives are the job's; replaces those of before.
   void set_owners(JobId id, std::vector<model::ProcessId> owners);
+  /// What keeps it from devices that are not its own, and the control group that does; "" none.
+  void set_access(JobId id, model::Access access, std::string group);
+  void set_refusals(JobId id, std::uint64_t refusals);
   /// A running job is over. Nothing happens to one that is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);

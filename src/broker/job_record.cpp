@@ -1,5 +1,6 @@
 #include "broker/job_record.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -128,7 +129,42 @@ Job parse(const Json& json) {
   if (const auto found = json.find("outcome"); found != json.end())
     job.outcome = outcome_of(*found);
   take(json, "why", job.why);
+  take(json, "group", job.group);
+  bool by_kernel = false;
+  take(json, "access_by_kernel", by_kernel);
+  job.access = by_kernel ? model::Access::kKernel : model::Access::kVariable;
+  take(json, "refusals", job.refusals);
   return job;
+}
+
+Error no_record(const Json::exception& problem) {
+  return {ErrorCode::kInvalidArgument, "E0904",
+          text("this is no job's record: {}", printable(problem.what())), ""};
+}
+
+Error cannot_start(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0913", text("the job cannot be queued: {}", why),
+          "berth run --queue -- python train.py"};
+}
+
+bool has_zero(const std::string& word) {
+  return word.find('\0') != std::string::npos;
+}
+
+Status take_spec(const Json& json, Submission& into) try {
+  const Json& spec = json.at("spec");
+  into.command = spec.contains("command") ? words_in_json(spec["command"]) : into.job.command;
+  into.environment = words_in_json(spec.at("environment"));
+  into.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
+  into.mask = json_value<unsigned>(spec.at("umask")) & 0777U;
+  const auto& command = into.command;
+  const bool sound = !command.empty() && into.folder.starts_with('/') && !has_zero(into.folder) &&
+                     std::none_of(command.begin(), command.end(), has_zero) &&
+                     std::none_of(into.environment.begin(), into.environment.end(), has_zero);
+  if (!sound) return cannot_start(text("it has no command, or no folder to start in"));
+  return Done{};
+} catch (const Json::exception& problem) {
+  return cannot_start(printable(problem.what()));
 }
 
 }  // namespace
@@ -150,6 +186,9 @@ std::string record_of(const Job& job) {
   add("cpus", job.cpus);
   add("affinity", job.affinity);
   add("why", job.why);
+  add("group", job.group);
+  if (job.access == model::Access::kKernel) out["access_by_kernel"] = true;
+  if (job.refusals != 0) out["refusals"] = job.refusals;
   if (job.priority != 0) out["priority"] = job.priority;
   if (job.tier != 0) out["tier"] = job.tier;
   if (job.time_limit) out["time_limit_milliseconds"] = job.time_limit->count();
@@ -167,13 +206,22 @@ std::string record_of(const Job& job) {
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<Job> job_of(std::string_view record) {
-  try {
-    return parse(Json::parse(record));
-  } catch (const Json::exception& problem) {
-    return Error{ErrorCode::kInvalidArgument, "E0904",
-                 text("this is no job's record: {}", printable(problem.what())), ""};
-  }
+Result<Job> job_of(std::string_view record) try {
+  return parse(Json::parse(record));
+} catch (const Json::exception& problem) {
+  return no_record(problem);
+}
+
+Result<Submission> submission_of(std::string_view body) try {
+  const Json json = Json::parse(body);
+  Submission out;
+  out.job = parse(json);
+  take(json, "array", out.array);
+  if (out.job.queued)
+    if (auto done = take_spec(json, out); !done) return std::move(done).error();
+  return out;
+} catch (const Json::exception& problem) {
+  return no_record(problem);
 }
 
 }  // namespace berth::broker

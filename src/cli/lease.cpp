@@ -10,8 +10,11 @@
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
 #include "model/cpu_list.hpp"
+#include "policy/candidates.hpp"
 #include "policy/demand.hpp"
 #include "policy/placement.hpp"
+#include "serve/observer.hpp"
+#include "system/control_group.hpp"
 
 namespace berth::cli {
 namespace {
@@ -31,6 +34,14 @@ bool is_another_machine() {
 
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
+}
+
+/// The device, or the partition that is meant, is this job's.
+bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
+           const model::Device& device, const std::string& partition) {
+  const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
+  return std::any_of(holdings.begin(), holdings.end(),
+                     [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
 }
 
 }  // namespace
@@ -65,6 +76,30 @@ model::Ledger ledger_now() {
   if (!answer) return {};
   const auto jobs = client::jobs_in(*answer);
   return jobs ? ledger_of(*jobs, client::closed_in(*answer)) : model::Ledger();
+}
+
+void add_leases(model::Snapshot& snapshot) {
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return;
+  const auto answer = client->call("GET", "/v1/jobs", {}, kAtOnce);
+  if (!answer) return;
+  const auto jobs = client::jobs_in(*answer);
+  if (!jobs) return;
+  snapshot.leases = ledger_of(*jobs, client::closed_in(*answer)).holdings;
+  std::vector<serve::JobRoot> roots;
+  for (const Job& job : *jobs)
+    for (const model::ProcessId& owner : job.owners) roots.push_back({job.id, owner.pid});
+  const auto known = serve::processes_of(snapshot, roots, "/proc");
+  for (model::DeviceProcess& process : snapshot.processes) {
+    const auto of_job = std::find_if(known.begin(), known.end(), [&](const model::JobProcess& one) {
+      return one.pid == process.pid;
+    });
+    if (of_job == known.end()) continue;
+    for (const model::Device& device : snapshot.devices)
+      if (device.index == process.device &&
+          holds(*snapshot.leases, of_job->job, device, process.partition_uuid))
+        process.job = of_job->job;
+  }
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
@@ -140,6 +175,11 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
+  // A variable can be carried out of the group that it speaks of.
+  const auto mount = system::unified_mount("/proc");
+  const bool is_inside = mount && !lease.job_.group.empty() &&
+                         system::group_of("/proc", *mount, "self").starts_with(lease.job_.group);
+  if (!is_inside) lease.job_.access = model::Access::kVariable;
   return std::optional(std::move(lease));
 }
 
@@ -161,11 +201,24 @@ void Lease::share_with(pid_t keeper) {
   static_cast<void>(call("POST", path_of(job_.id, "/owners"), broker::record_of(owners), kSoon));
 }
 
-void Lease::end(const model::Outcome& outcome) {
-  if (!ours_) return;
+Status Lease::enter(pid_t keeper) {
+  Job entering;
+  entering.owners = {{keeper, 0}};
+  const auto answer = call("POST", path_of(job_.id, "/enter"), broker::record_of(entering), kSoon);
+  if (!answer) return answer.error();
+  auto job = client::job_in(*answer);
+  if (!job) return std::move(job).error();
+  job_.access = job->access;
+  return Done{};
+}
+
+std::uint64_t Lease::end(const model::Outcome& outcome) {
+  if (!ours_) return 0;
   Job ended;
   ended.outcome = outcome;
-  static_cast<void>(call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon));
+  const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon);
+  const auto job = answer ? client::job_in(*answer) : Result<Job>(answer.error());
+  return job ? job->refusals : 0;
 }
 
 /// A broker that died has written down what it promised: another one goes on from there.

@@ -36,6 +36,10 @@ class Lease {
   [[nodiscard]] model::JobId job() const { return job_.id; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
+  /// It has a control group of its own, which its processes are to enter before they do anything.
+  [[nodiscard]] bool is_enclosed() const { return ours_ && !job_.group.empty(); }
+  /// What keeps this process, or what entered, from other devices.
+  [[nodiscard]] model::Access access() const { return job_.access; }
   /// What was asked for, or what that became while it waited: on the CPU.
   [[nodiscard]] model::Request request(const model::Request& asked) const;
   /// Where it is, on the machine as it looks now. Fails as place().
@@ -43,7 +47,11 @@ class Lease {
                                                    const model::Snapshot& snapshot) const;
   /// From now on it lasts as long as one of this process and the keeper does.
   void share_with(pid_t keeper);
-  void end(const model::Outcome& outcome);
+  /// Brings the keeper into the job's control group, with all that it will start; the lease is
+  /// shared with it then. Fails as the broker does.
+  [[nodiscard]] Status enter(pid_t keeper);
+  /// How often the kernel refused the job a device that was not its own.
+  std::uint64_t end(const model::Outcome& outcome);
 
  private:
   Lease(client::Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
@@ -64,6 +72,9 @@ class Lease {
 /// What running jobs have, and what no job can have.
 [[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
                                       const client::Closed& closed);
+/// What is leased, and which processes belong to the jobs that have it; nothing where no broker
+/// runs.
+void add_leases(model::Snapshot& snapshot);
 /// That of the broker there is; an empty one where there is none.
 [[nodiscard]] model::Ledger ledger_now();
 

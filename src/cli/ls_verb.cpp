@@ -1,3 +1,4 @@
+#include "cli/lease.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "output/json.hpp"
@@ -8,6 +9,7 @@ namespace berth::cli {
 Result<int> run_ls(const Context& context) {
   auto seen = look(context, Processes::kUsers);
   if (!seen) return std::move(seen).error();
+  add_leases(*seen);
   const auto shown = output::devices_in(view_of(context.arguments), *std::move(seen));
   if (!shown) return shown.error();
   if (context.json)

@@ -1,3 +1,4 @@
+#include "cli/lease.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "output/json.hpp"
@@ -9,6 +10,7 @@ Result<int> run_ps(const Context& context) {
   // No process is seen on an OpenCL device, but it may have the index that was asked for.
   auto seen = look(context, Processes::kAll, context.arguments.has("--device"));
   if (!seen) return std::move(seen).error();
+  add_leases(*seen);
   const auto shown = output::processes_in(view_of(context.arguments), *std::move(seen));
   if (!shown) return shown.error();
   if (context.json)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -20,6 +21,7 @@
 #include "cli/queue.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
+#include "client/machine.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
 #include "output/error.hpp"
@@ -72,6 +74,28 @@ void note(const Context& context, const std::string& sentence, const std::string
   if (!hint.empty()) context.err(text("hint: {}", hint) + "\n");
 }
 
+bool is_gpu(const model::Device& device) {
+  return device.kind == model::DeviceKind::kGpu && device.managed;
+}
+
+/// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.
+void ask_the_broker(model::Snapshot& seen) {
+  const auto gpus = [](const model::Snapshot& of) {
+    return std::count_if(of.devices.begin(), of.devices.end(), is_gpu);
+  };
+  if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
+  auto client = broker_here(client::IfNone::kFail);
+  if (!client) return;
+  const auto answer = client->call("GET", "/v1/machine");
+  if (!answer) return;
+  auto told = client::machine_in(*answer);
+  if (!told || gpus(*told) <= gpus(seen)) return;
+  seen.devices = std::move(told->devices);
+  seen.driver = std::move(told->driver);
+  seen.processes.clear();
+  seen.unattributed.clear();
+}
+
 model::Snapshot look(const Context& context, bool details) {
   inventory::Options options;
   options.process_details = details;
@@ -79,7 +103,9 @@ model::Snapshot look(const Context& context, bool details) {
   // OpenCL devices are never given to a job; they only must count where a device is named.
   if (!context.arguments.has("--devices")) options.opencl = inventory::OpenCl::kNever;
   options.on_slow = [&](std::string_view sentence) { note(context, std::string(sentence)); };
-  return inventory::observe(inventory::Sources::from_environment(), options);
+  auto seen = inventory::observe(inventory::Sources::from_environment(), options);
+  ask_the_broker(seen);
+  return seen;
 }
 
 /// Where there is no broker nobody tells when a device becomes free, so it looks again now and
@@ -171,6 +197,7 @@ run::Launch launch_of(const Context& context, const Plan& plan, Variables variab
   }
   // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
+  launch.enclosed = plan.lease && plan.lease->is_enclosed();
   for (const auto& [name, value] : variables)
     launch.environment.push_back(fmt::format("{}={}", name, value));
   if (!plan.environment.cpus.empty())
@@ -246,6 +273,22 @@ void add_ending(model::Report& report, const run::Ending& ending) {
              ::strerrordesc_np(ending.pin_error)));
 }
 
+/// Whether the kernel kept it from other devices, and whether it had to.
+void add_access(model::Report& report, const Plan& plan, const std::optional<Error>& trouble,
+                std::uint64_t refusals) {
+  if (plan.lease) report.access = plan.lease->access();
+  if (trouble)
+    report.notes.push_back(text("the job was kept from other devices by variables only: {} ({})",
+                                trouble->message, trouble->id));
+  if (refusals == 0 || !plan.placement.devices.empty() || report.gpu_use == model::GpuUse::kSeen)
+    return;
+  report.gpu_use = model::GpuUse::kDeniedByKernel;
+  report.gpu_use_method = text_n("the kernel refused it a GPU's device node once",
+                                 "the kernel refused it a GPU's device node {} times",
+                                 static_cast<long long>(refusals), refusals);
+  report.suggestions.clear();
+}
+
 /// Forms a report anew in the language of its reader.
 using Form = std::function<model::Report()>;
 
@@ -305,10 +348,19 @@ class LeasedJob : public run::Watcher {
  public:
   LeasedJob(run::Watcher& watcher, std::optional<Lease>& lease)
       : watcher_(watcher), lease_(lease) {}
+  void born(pid_t keeper) override {
+    const auto entered = lease_->enter(keeper);
+    if (entered)
+      shared_ = true;
+    else
+      trouble_ = entered.error();
+  }
   void started(pid_t keeper, pid_t workload) override {
     watcher_.started(keeper, workload);
-    if (lease_) lease_->share_with(keeper);
+    if (lease_ && !shared_) lease_->share_with(keeper);
   }
+  /// Why the job could not be brought into its group.
+  [[nodiscard]] const std::optional<Error>& trouble() const { return trouble_; }
   [[nodiscard]] std::chrono::steady_clock::time_point due() const override {
     return watcher_.due();
   }
@@ -318,6 +370,8 @@ class LeasedJob : public run::Watcher {
  private:
   run::Watcher& watcher_;
   std::optional<Lease>& lease_;
+  std::optional<Error> trouble_;
+  bool shared_ = false;
 };
 
 Result<int> run_plan(const Context& context, const model::Request& request, Plan& plan,
@@ -342,7 +396,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
   LeasedJob watcher(sampler, plan.lease);
   const auto ending = run::run_job(launch, inherited, watcher);
   run::remove_job_folder(launch.job_folder);
-  if (plan.lease) plan.lease->end(ending ? ending->outcome : outcome_of(ending.error()));
+  const std::uint64_t refusals =
+      plan.lease ? plan.lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
   if (!ending) {
     report_no_start(context, *file, begun, ending.error());
     return ending.error();
@@ -351,6 +406,7 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     model::Report whole = begun();
     add_ending(whole, *ending);
     sampler.fill(whole, plan.snapshot);
+    add_access(whole, plan, watcher.trouble(), refusals);
     return whole;
   });
   if (ending->interrupted) run::die_of_interrupt();

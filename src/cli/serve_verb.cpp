@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
+#include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -11,6 +14,7 @@
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
+#include "serve/outsiders.hpp"
 #include "system/process.hpp"
 #include "system/runtime_folder.hpp"
 
@@ -43,6 +47,10 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   options.socket = socket;
   options.state_folder = system::kSystemState;
   options.for_all = true;
+  // The control groups of this machine are real, also where the machine is played: its jobs are
+  // kept apart from those of the real one's broker.
+  if (const auto simulated = env_nonempty("BERTH_SIM_DIR"))
+    options.groups = std::filesystem::path(*simulated).filename().string();
   auto settings = serve::read_settings(arguments.value("--config").value_or(serve::kSettingsFile),
                                        arguments.has("--config"));
   if (!settings) return std::move(settings).error();
@@ -57,6 +65,26 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   return options;
 }
 
+/// What only the broker of all users can do.
+Status take_mode(const Context& context, serve::DaemonOptions& options) {
+  const auto mode = context.arguments.value("--mode");
+  const auto group = context.arguments.value("--enforce-on");
+  if ((mode || group) && !options.for_all)
+    return Error{ErrorCode::kInvalidArgument, "E0010",
+                 text("{} is for the broker of all users", mode ? "--mode" : "--enforce-on"),
+                 "sudo berth serve --system --mode warn"};
+  if (mode) options.settings.mode = *mode;
+  const auto known = serve::mode_named(options.settings.mode);
+  if (!known)
+    return Error{ErrorCode::kInvalidArgument, "E0003",
+                 text("--mode is observe, warn or enforce, not '{}'", printable(*mode)), ""};
+  options.enforce_on = group.value_or("");
+  if (group && *known != serve::Mode::kEnforce)
+    return Error{ErrorCode::kInvalidArgument, "E0010", text("--enforce-on is for --mode enforce"),
+                 ""};
+  return Done{};
+}
+
 }  // namespace
 
 Result<int> run_serve(const Context& context) {
@@ -65,6 +93,10 @@ Result<int> run_serve(const Context& context) {
   auto options =
       context.arguments.has("--system") ? for_all_users(context.arguments) : for_this_user();
   if (!options) return options.error();
+  if (auto taken = take_mode(context, *options); !taken) return std::move(taken).error();
+  options->note = [&](const std::string& sentence) {
+    context.err(text("note: {}", sentence) + "\n");
+  };
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");

@@ -176,6 +176,10 @@ constexpr auto kReleaseExamples = std::to_array<Example>({
 constexpr auto kServeOptions = std::to_array<Option>({
     {"--system", nullptr, "for all users of the machine, as root (default: for you alone)"},
     {"--config", "FILE", "with --system: its settings (default: /etc/berth/berth.toml)"},
+    {"--mode", "MODE",
+     "with --system, of processes without a lease: observe, warn or enforce (default: observe)"},
+    {"--enforce-on", "PATH",
+     "the control group whose processes need a lease (default: user.slice)"},
     {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({

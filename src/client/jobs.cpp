@@ -99,7 +99,14 @@ Job job_of(const Json& json) {
     job.grants.push_back(
         {value<std::string>(device, "uuid"), value<std::uint64_t>(device, "memory_bytes")});
   job.affinity = value<std::string>(json, "cpus");
+  for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
+    job.owners.push_back({pid, 0});
   job.why = value<std::string>(json, "why");
+  job.group = value<std::string>(json, "group");
+  job.access = value<std::string>(json, "access") == model::name(model::Access::kKernel)
+                   ? model::Access::kKernel
+                   : model::Access::kVariable;
+  job.refusals = value<std::uint64_t>(json, "refusals");
   if (const auto found = json.find("outcome"); found != json.end() && found->is_object())
     job.outcome = model::Outcome{outcome_class(value<std::string>(*found, "class")),
                                  value<int>(*found, "exit_code"), optional<int>(*found, "signal")};

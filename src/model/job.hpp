@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/access.hpp"
 #include "model/run.hpp"
 
 namespace berth::model {
@@ -76,6 +77,9 @@ struct Job {
   std::vector<int> cpus;          // its own ones, ascending
   std::string affinity;           // processors to stay on, kernel list format; "" as it is
   std::vector<ProcessId> owners;  // while one of these lives, it runs
+  std::string group;              // folder of its control group, while it runs in one
+  Access access = Access::kVariable;
+  std::uint64_t refusals = 0;  // how often the kernel refused it a device that was not its own
   std::optional<Outcome> outcome;
   std::string why;  // a sentence about its end, where the outcome does not say it
 };

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "base/text.hpp"
+#include "model/access.hpp"
 #include "model/device.hpp"
 #include "model/device_use.hpp"
 #include "model/diagnosis.hpp"
@@ -127,6 +128,10 @@ std::string_view name(OutcomeClass outcome) {
       return "lost";
   }
   return "lost";
+}
+
+std::string_view name(Access access) {
+  return access == Access::kKernel ? "kernel" : "variable";
 }
 
 std::string_view name(GpuUse use) {

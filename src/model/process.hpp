@@ -36,10 +36,11 @@ struct DeviceProcess {
   Reading<double> cpu_percent;  // mean since it started, 100 = one core
   Reading<std::uint64_t> rss_bytes;
   Reading<double> age_seconds;
-  std::string command;    // arguments joined by blanks, printable; "" unknown
-  std::string container;  // "docker 3f2a…", "podman …"; "" none
-  std::string unit;       // systemd unit or session scope; "" none
-  std::string pod;        // Kubernetes pod uid; "" none
+  std::string command;               // arguments joined by blanks, printable; "" unknown
+  std::string container;             // "docker 3f2a…", "podman …"; "" none
+  std::string unit;                  // systemd unit or session scope; "" none
+  std::string pod;                   // Kubernetes pod uid; "" none
+  std::optional<std::uint64_t> job;  // that has a lease of the device, where Snapshot::leases
 };
 
 /// Who has a device node open without showing in the driver's list: a holder that can be seen.

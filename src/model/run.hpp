@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/access.hpp"
 #include "model/reading.hpp"
 
 namespace berth::model {
@@ -91,6 +92,7 @@ struct Report {
   int threads = 1;
   std::string cpus;
   std::vector<DeviceUse> devices;
+  Access access = Access::kVariable;
   GpuUse gpu_use = GpuUse::kNotChecked;
   std::string gpu_use_method;  // what was looked at, how often; translated
   std::vector<std::string>

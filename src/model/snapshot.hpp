@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/device.hpp"
+#include "model/ledger.hpp"
 #include "model/process.hpp"
 
 namespace berth::model {
@@ -51,6 +52,7 @@ struct Snapshot {
   std::vector<Device> devices;           // by Device::index
   std::vector<DeviceProcess> processes;  // by device, then memory (largest first)
   std::vector<Unattributed> unattributed;
+  std::optional<std::vector<Holding>> leases;  // nullopt: nobody keeps any, or was asked
   std::vector<std::string> notes;  // sentences for people, translated ("OpenCL was not asked")
 };
 

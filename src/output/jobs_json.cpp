@@ -63,6 +63,11 @@ void fields(JsonWriter& json, const ShownJob& shown) {
     grant.memory_bytes == 0 ? json.value(nullptr) : json.value(grant.memory_bytes);
   });
   json.text_field("cpus", job.affinity);
+  json.key("pids");
+  json.open('[');
+  for (const model::ProcessId& one : job.owners) json.value(one.pid);
+  json.close(']');
+  json.text_field("access", job.started_unix_milliseconds ? model::name(job.access) : "");
   outcome_field(json, job.outcome);
   if (!shown.whole) return;
   json.text_field("name", job.name);
@@ -70,6 +75,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("devices_wanted", job.request.devices);
   json.text_field("why", job.why);
   json.text_field("log", shown.log);
+  json.text_field("group", job.state == model::JobState::kRunning ? job.group : "");
+  json.field("refusals", job.refusals);
 }
 
 }  // namespace

@@ -114,7 +114,28 @@ void add_identity(JsonWriter& json, const model::Device& device) {
   json.field("managed", device.managed);
 }
 
-void add_device(JsonWriter& json, const model::Device& device, const std::map<int, Use>& uses) {
+void add_leases(JsonWriter& json, const model::Device& device, const Snapshot& snapshot) {
+  json.key("leases");
+  if (!snapshot.leases) {
+    json.value(nullptr);
+    return;
+  }
+  json.open('[');
+  for (const model::Holding& one : leases_of(device, snapshot)) {
+    json.open('{');
+    json.key("job");
+    one.job == 0 ? json.value(nullptr) : json.value(one.job);
+    json.text_field("user", one.job == 0 ? "" : one.user);
+    json.field("unit", one.unit);
+    json.key("memory_bytes");
+    one.memory_bytes == 0 ? json.value(nullptr) : json.value(one.memory_bytes);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void add_device(JsonWriter& json, const model::Device& device, const Snapshot& snapshot,
+                const std::map<int, Use>& uses) {
   add_identity(json, device);
   json.field("health", model::name(device.health));
   json.field("health_reasons", device.health_reasons);
@@ -122,6 +143,7 @@ void add_device(JsonWriter& json, const model::Device& device, const std::map<in
   json.field("users", known_users(uses, device.index));
   const auto use = uses.find(device.index);
   json.field("process_count", use == uses.end() ? 0 : use->second.processes);
+  add_leases(json, device, snapshot);
   Absent absent;
   model::for_each_reading(device.readings, [&](std::string_view key, const auto& reading) {
     add(json, absent, key, reading);
@@ -169,6 +191,7 @@ void add_process(JsonWriter& json, const Snapshot& snapshot, const model::Device
   json.text_field("container", process.container);
   json.text_field("unit", process.unit);
   json.text_field("pod", process.pod);
+  json.field("job", process.job);
   add_absent(json, absent);
 }
 
@@ -201,7 +224,7 @@ std::string ls_json(const Snapshot& snapshot) {
   add_driver(json, snapshot.driver);
   const auto uses = uses_of(snapshot);
   json.rows("devices", snapshot.devices,
-            [&](const model::Device& device) { add_device(json, device, uses); });
+            [&](const model::Device& device) { add_device(json, device, snapshot, uses); });
   json.field("notes", snapshot.notes);
   json.close('}');
   return json.finish();
@@ -210,6 +233,7 @@ std::string ls_json(const Snapshot& snapshot) {
 std::string ps_json(const Snapshot& snapshot) {
   JsonWriter json;
   begin(json, snapshot);
+  json.field("leases_kept", snapshot.leases.has_value());
   json.rows("processes", snapshot.processes,
             [&](const model::DeviceProcess& process) { add_process(json, snapshot, process); });
   json.rows("unattributed", snapshot.unattributed,

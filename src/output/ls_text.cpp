@@ -53,11 +53,45 @@ std::string mode_of(const Device& device) {
   return device.compute_mode == "default" ? "" : mode_words(device.compute_mode);
 }
 
+/// "drained", "leased by …": what nobody gets.
+std::vector<std::string> closed_words(const std::vector<model::Holding>& leases) {
+  std::vector<std::string> words;
+  for (const model::Holding& one : leases)
+    if (one.job == 0)
+      words.emplace_back(one.user.empty() ? tr("drained") : tr("leased by another user's broker"));
+  return words;
+}
+
+/// "lin, zhao (no lease), chen (job 7)": the last has it, and has nothing on it. Of the device, or
+/// of one of its partitions.
+std::string users_of(const Device& device, const std::string& partition,
+                     const model::Snapshot& snapshot) {
+  auto leases = leases_of(device, snapshot);
+  if (!device.partitions.empty())
+    std::erase_if(leases, [&](const model::Holding& one) {
+      return partition.empty() ? one.unit != device.uuid : one.unit != partition;
+    });
+  std::vector<std::string> names = closed_words(leases);
+  std::vector<std::uint64_t> there;  // jobs
+  for (const model::DeviceProcess& process : snapshot.processes) {
+    if (process.device != device.index ||
+        (!partition.empty() && process.partition_uuid != partition))
+      continue;
+    if (process.job) there.push_back(*process.job);
+    const bool lacks = snapshot.leases && process.kind.compute && !process.job;
+    std::string name = process.user.empty() ? "?" : printable(process.user);
+    if (lacks) name = text("{} (no lease)", name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  for (const model::Holding& one : leases)
+    if (one.job != 0 && std::find(there.begin(), there.end(), one.job) == there.end())
+      names.push_back(text("{} (job {})", printable(one.user), one.job));
+  return join(names, ", ");
+}
+
 /// What stands in the last column: who uses it, else what there is to say.
-Cell last_cell(const Device& device, const model::Snapshot& snapshot,
-               const std::map<int, Use>& uses) {
-  const auto use = uses.find(device.index);
-  if (use != uses.end()) return show_users(use->second);
+Cell last_cell(const Device& device, const model::Snapshot& snapshot) {
+  if (std::string users = users_of(device, "", snapshot); !users.empty()) return users;
   // What the driver says above stands for all of its devices.
   const bool said_above = !snapshot.driver.message.empty() &&
                           device.vendor == model::Vendor::kNvidia &&
@@ -93,23 +127,17 @@ std::string node_of(const Device& device, const model::Snapshot& snapshot) {
 void add_partitions(Table& table, const Device& device, const model::Snapshot& snapshot,
                     bool wide) {
   for (const model::Partition& part : device.partitions) {
-    std::vector<std::string> users;
-    for (const model::DeviceProcess& process : snapshot.processes) {
-      if (process.partition_uuid != part.uuid || process.partition_uuid.empty()) continue;
-      const std::string user = process.user.empty() ? "?" : printable(process.user);
-      if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
-    }
     const std::string name =
         fmt::format(" └ {} {}", model::unit_name(device, part.uuid), printable(part.name));
     table.add({"", name, wide ? printable(part.uuid) : "", "",
                show_used(part.memory_used_bytes, part.memory_total_bytes),
                part.utilization_percent ? show_percent(part.utilization_percent) : "", "", "", "",
-               "", "", "", "", "", join(users, ", ")});
+               "", "", "", "", "", users_of(device, part.uuid, snapshot)});
   }
 }
 
-void add_device(Table& table, const Device& device, const model::Snapshot& snapshot,
-                const std::map<int, Use>& uses, bool wide, int name_width) {
+void add_device(Table& table, const Device& device, const model::Snapshot& snapshot, bool wide,
+                int name_width) {
   const bool on_pci = !device.pci_address.empty();
   const auto& readings = device.readings;
   // What is no card of its own has no temperature or power to miss.
@@ -127,7 +155,7 @@ void add_device(Table& table, const Device& device, const model::Snapshot& snaps
              hide(clock_of(readings)), on_pci ? link_of(readings) : "", node_of(device, snapshot),
              mode_of(device), Cell(slowed_by(device), Style::kYellow),
              Cell(std::string(word_for(device.health)), style_for(device.health)),
-             last_cell(device, snapshot, uses)});
+             last_cell(device, snapshot)});
   add_partitions(table, device, snapshot, wide);
 }
 
@@ -176,10 +204,8 @@ std::string ls_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {std::string(tr("slowed")), false, 0, 1},
                {std::string(tr("health"))},
                {std::string(tr("users")), false, kLeastText}});
-  const auto uses = uses_of(snapshot);
   const int names = wide ? kUnlimited : name_width(snapshot);
-  for (const Device& device : snapshot.devices)
-    add_device(table, device, snapshot, uses, wide, names);
+  for (const Device& device : snapshot.devices) add_device(table, device, snapshot, wide, names);
   std::vector<std::string> dropped;
   const std::string rows = table.render(terminal, &dropped);
   std::string out = header(snapshot, given) + driver_problem(snapshot, given) + "\n" + rows;

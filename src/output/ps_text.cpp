@@ -69,6 +69,17 @@ std::string name_of(const model::Partition* part) {
   return std::to_string(part->index) + (name.empty() ? "" : " " + name);
 }
 
+/// Nothing is asked of who only draws.
+bool lacks_lease(const DeviceProcess& process, const model::Snapshot& snapshot) {
+  return snapshot.leases && process.kind.compute && !process.job;
+}
+
+Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
+  if (process.job) return std::to_string(*process.job);
+  return lacks_lease(process, snapshot) ? Cell(std::string(tr("no lease")), Style::kYellow)
+                                        : Cell("");
+}
+
 struct Shape {
   bool kinds = false;      // some process does more than compute
   bool host_pids = false;  // some host pid is not the pid
@@ -92,7 +103,7 @@ void add_process(Table& table, const DeviceProcess& process, const model::Snapsh
              name_of(partition_of(process, snapshot)),
              wide ? printable(process.partition_uuid) : "", number(process.pid),
              shape.host_pids ? number(process.host_pid) : "",
-             process.user.empty() ? "-" : printable(process.user),
+             process.user.empty() ? "-" : printable(process.user), job_of(process, snapshot),
              process.memory_bytes ? show_bytes(*process.memory_bytes) : "-",
              show_percent(process.sm_percent), show_percent(process.cpu_percent),
              process.rss_bytes ? show_bytes(*process.rss_bytes) : "-",
@@ -103,7 +114,7 @@ void add_process(Table& table, const DeviceProcess& process, const model::Snapsh
 
 void add_unattributed(Table& table, const model::Unattributed& memory) {
   if (is_usual(memory)) return;
-  table.add({Cell(std::to_string(memory.device), Style::kBold), "", "", "-", "", "-",
+  table.add({Cell(std::to_string(memory.device), Style::kBold), "", "", "-", "", "-", "",
              Cell(show_bytes(memory.memory_bytes), Style::kYellow), "", "", "", "", "", "",
              Cell(std::string(tr("no process accounts for it")), Style::kYellow)});
 }
@@ -187,6 +198,7 @@ std::string ps_text(const model::Snapshot& snapshot, const Terminal& given, bool
                {"pid", true},
                {std::string(tr("host pid")), true},
                {std::string(tr("user"))},
+               {std::string(tr("job")), true},
                {std::string(tr("memory")), true},
                {"SM", true, 0, 1},
                {"CPU", true, 0, 4},

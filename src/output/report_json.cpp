@@ -94,6 +94,7 @@ std::string report_json(const model::Report& report) {
       {"reasons", words(report.reasons)},
       {"environment", settings_json(report.settings)},
       {"gpus_here", report.gpus_here},
+      {"access", model::name(report.access)},
       {"gpu_use", model::name(report.gpu_use)},
       {"gpu_use_method", text_or_null(report.gpu_use_method)},
       {"looks", report.looks},

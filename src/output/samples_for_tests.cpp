@@ -172,6 +172,10 @@ Snapshot mig() {
   snapshot.processes.push_back(process(0, 777, "lin", 11.9, "python serve.py"));
   snapshot.processes.back().partition_uuid = parent.partitions[0].uuid;
   snapshot.processes.back().sm_percent = Absence::kNotSupported;
+  snapshot.processes.back().job = 7;
+  snapshot.leases = {{{7, "lin", parent.partitions[0].uuid, 8ULL << 30U},
+                      {9, "chen", parent.partitions[1].uuid, 0},
+                      {0, "", parent.partitions[2].uuid, 0}}};
   snapshot.devices.push_back(cpu(snapshot));
   return snapshot;
 }

@@ -270,6 +270,21 @@ std::string show_users(const Use& use) {
   return join(names, ", ");
 }
 
+std::vector<model::Holding> leases_of(const model::Device& device,
+                                      const model::Snapshot& snapshot) {
+  std::vector<model::Holding> found;
+  if (!snapshot.leases) return found;
+  const std::string& id = device.uuid.empty() ? device.pci_address : device.uuid;
+  const auto& parts = device.partitions;
+  for (const model::Holding& one : *snapshot.leases)
+    if ((one.unit == id && !id.empty()) ||
+        std::any_of(parts.begin(), parts.end(), [&](const model::Partition& part) {
+          return part.uuid == one.unit && !one.unit.empty();
+        }))
+      found.push_back(one);
+  return found;
+}
+
 const model::Device* find_device(const model::Snapshot& snapshot, int index) {
   const auto found = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                   [&](const model::Device& d) { return d.index == index; });

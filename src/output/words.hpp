@@ -67,6 +67,10 @@ struct Use {
 /// "lin, zhao"; "?" stands for users that are not known.
 [[nodiscard]] std::string show_users(const Use& use);
 
+/// What has been given away of a device and of its partitions; none where nobody keeps leases.
+[[nodiscard]] std::vector<model::Holding> leases_of(const model::Device& device,
+                                                    const model::Snapshot& snapshot);
+
 [[nodiscard]] const model::Device* find_device(const model::Snapshot& snapshot, int index);
 /// Names and how often each was added, in the order of their first time.
 struct Tally {

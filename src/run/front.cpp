@@ -97,6 +97,7 @@ class Front {
     witness_.emplace();
     channel_ = std::move(channel->front);
     channel->keeper.reset();
+    if (launch_.enclosed) watcher_.born(keeper_);
     send(channel_.get(), Greeting{witness_->pid()});
     close_inherited(inherited_);
     let_go_of_standard_streams(0, 1);

@@ -22,6 +22,8 @@ class Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   virtual ~Watcher() = default;
+  /// Before there is anything of the job, where it is launched enclosed.
+  virtual void born(pid_t) {}
   /// The command runs; everything of the job is below `keeper`.
   virtual void started(pid_t keeper, pid_t workload) = 0;
   /// When look() is due.

@@ -61,7 +61,7 @@ class Keeper {
     ::sigemptyset(&child_signal);
     ::sigaddset(&child_signal, SIGCHLD);
     child_events_.reset(::signalfd(-1, &child_signal, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!start() || !greeted()) return;
+    if (launch_.enclosed ? !greeted() || !start() : !start() || !greeted()) return;
     ::setsid();
     early_ = pending_signals() & ~kNotPassedOn;
     [[maybe_unused]] const ssize_t told = ::write(go_.get(), &early_, sizeof early_);

@@ -25,10 +25,14 @@ struct Launch {
   std::vector<std::string> environment;  // NAME=value, all of it
   std::vector<int> cpus;                 // processors to stay on; empty: as it is
   std::string job_folder;                // where the keeper writes the exit status; "" nowhere
+  // The keeper must be in the job's control group before it starts anything: it waits for the
+  // front.
+  bool enclosed = false;
   // Of a job that is started for somebody who is not here; else these are inherited.
   std::string folder;  // to start in
   std::optional<mode_t> mask;
   std::optional<Credentials> user;  // to become; only root can become another
+  std::string group;                // folder of the control group to enter before that; "" none
 };
 
 /// The caller's own: the job gets these, whatever we do to ourselves.

@@ -151,6 +151,8 @@ class LoneKeeper {
       case StartTrouble::Step::kPinning:
         return say(
             text("the processors could not be set ({}); the job ran on all it may use", why));
+      case StartTrouble::Step::kGroup:
+        return say(text("cannot enter the control group {}: {}", printable(launch_.group), why));
       case StartTrouble::Step::kUser:
         return say(text("cannot become the user {}: {}", launch_.user->uid, why));
       case StartTrouble::Step::kFolder:
@@ -211,11 +213,8 @@ void keep(const std::string& job_folder) {
 
 Status write_launch(const std::string& job_folder, const Launch& launch) {
   const Credentials user = launch.user.value_or(Credentials{});
-  Json json{{"cpus", launch.cpus},
-            {"umask", *launch.mask},
-            {"uid", user.uid},
-            {"gid", user.gid},
-            {"groups", user.groups}};
+  Json json{{"cpus", launch.cpus}, {"umask", *launch.mask}, {"uid", user.uid},
+            {"gid", user.gid},     {"groups", user.groups}, {"group", launch.group}};
   json["command"] = json_of_words<Json>(launch.command);
   json["environment"] = json_of_words<Json>(launch.environment);
   json["folder"] = json_of_words<Json>({launch.folder});
@@ -242,6 +241,7 @@ Result<Launch> read_launch(const std::string& job_folder) try {
   json.at("gid").get_to(user.gid);
   json.at("groups").get_to(user.groups);
   launch.user = std::move(user);
+  if (json.contains("group")) json["group"].get_to(launch.group);
   if (launch.command.empty()) return unusable(path, text("it has no command"));
   return launch;
 } catch (const Json::exception& problem) {

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string>
 
+#include "system/control_group.hpp"
+
 namespace berth::run {
 namespace {
 
@@ -74,6 +76,8 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
                      int trouble) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != keeper) ::_exit(125);  // it died before it could be watched
+  if (!launch.group.empty() && !system::ControlGroup(launch.group).enter(0))
+    give_up(trouble, StartTrouble::Step::kGroup);
   if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
   if (launch.mask) ::umask(*launch.mask);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);

@@ -8,11 +8,13 @@
 
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
+#include "output/json.hpp"
 #include "serve/refusal.hpp"
 
 namespace berth::serve {
 namespace {
 
+using Json = nlohmann::json;
 using broker::Caller;
 using model::Job;
 using model::JobId;
@@ -57,15 +59,9 @@ Job job_from(Job asked, const Call& call) {
   return job;
 }
 
-/// "array" of a call's body, which is JSON; nullopt where it has none. Fails as parse_array_range.
-Result<std::optional<model::ArrayRange>> array_of(const Call& call) {
-  const auto body = nlohmann::json::parse(call.body, nullptr, false);
-  const auto found = body.is_object() ? body.find("array") : body.end();
-  if (!body.is_object() || found == body.end() || found->is_null())
-    return std::optional<model::ArrayRange>();
-  auto range = model::parse_array_range(found->is_string() ? found->get<std::string>() : "");
-  if (!range) return std::move(range).error();
-  return std::optional(*std::move(range));
+/// A document has no line breaks of its own, but one at its end.
+std::string event_of(std::uint64_t number, const output::ShownJob& shown) {
+  return fmt::format("id: {}\nevent: job\ndata: {}\n", number, output::job_json(shown));
 }
 
 }  // namespace
@@ -92,10 +88,13 @@ void Api::act(const Call& call, const Answer& answer) {
   const bool is_post = call.method == "POST";
   if (is_jobs && parts.size() == 2 && is_post) return submit(call, answer);
   if (is_jobs && parts.size() == 2 && is_get) return list(call, answer);
+  if (is_get && call.path == "/v1/events") return listen(call, answer);
   if (is_jobs && id && parts.size() == 3 && is_get) return show(*id, call, answer);
   if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
     return outlook(*id, answer);
   if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
+  if (is_get && call.path == "/v1/machine")
+    return answer.send({200, output::ls_json(execution_.broker().snapshot())});
   if (is_post && (call.path == "/v1/devices/drain" || call.path == "/v1/devices/undrain"))
     return drain(call.path == "/v1/devices/drain", call, answer);
   answer.send(refusal(no_such_place(call)));
@@ -108,7 +107,7 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
     return answer.send(refusal({ErrorCode::kPermissionDenied, "E0926",
                                 text("only an administrator may drain a device of all users"),
                                 "sudo berth drain"}));
-  const auto body = nlohmann::json::parse(call.body, nullptr, false);
+  const Json body = Json::parse(call.body, nullptr, false);
   const auto unit = body.is_object() ? body.find("unit") : body.end();
   const bool is_named = body.is_object() && unit != body.end() && unit->is_string();
   if (auto done = execution_.drain(is_named ? unit->get<std::string>() : "", drained); !done)
@@ -118,17 +117,19 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
 }
 
 void Api::submit(const Call& call, const Answer& answer) {
-  auto asked = broker::job_of(call.body);
+  auto asked = broker::submission_of(call.body);
   if (!asked) return answer.send(refusal(asked.error()));
-  auto owners = owners_of(*asked, call);
+  auto owners = owners_of(asked->job, call);
   if (!owners) return answer.send(refusal(owners.error()));
-  const auto array = asked->queued ? array_of(call) : std::optional<model::ArrayRange>();
-  if (!array) return answer.send(refusal(array.error()));
-  Job job = job_from(*std::move(asked), call);
-  job.user = users_.of(call.peer.uid);
-  job.owners = *std::move(owners);
-  const auto id = *array ? execution_.submit_array(job, **array, call)
-                         : execution_.submit(std::move(job), call);
+  asked->job = job_from(std::move(asked->job), call);
+  asked->job.user = users_.of(call.peer.uid);
+  asked->job.owners = *std::move(owners);
+  const bool is_array = asked->job.queued && asked->array;
+  const auto range =
+      model::parse_array_range(is_array ? std::string_view(*asked->array) : std::string_view("1"));
+  if (!range) return answer.send(refusal(range.error()));
+  const auto id = is_array ? execution_.submit_array(*asked, *range, call.peer)
+                           : execution_.submit(*asked, call.peer);
   if (!id) return answer.send(refusal(id.error()));
   if (execution_.settle())
     show(*id, call, answer);
@@ -145,6 +146,28 @@ void Api::list(const Call& call, const Answer& answer) {
       all.push_back(shown(job, call));
   const broker::Broker& broker = execution_.broker();
   answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained())});
+}
+
+/// First what is there, then each change, as they are shown to this caller.
+void Api::listen(const Call& call, const Answer& answer) {
+  listeners_.push_back({{call.method, call.path, call.query, "", call.peer}, answer});
+  std::string all;
+  for (const auto& [id, job] : execution_.broker().jobs())
+    if (!model::has_ended(job.state)) all += event_of(events_, shown(job, call));
+  answer.stream(all + "event: ready\ndata: {}\n\n");
+}
+
+void Api::tell_listeners(const std::set<JobId>& changed) {
+  listeners_.remove_if([](const Listener& one) { return !one.answer.is_wanted(); });
+  if (listeners_.empty()) return;
+  ++events_;
+  for (const Listener& one : listeners_)
+    for (const JobId id : changed)
+      one.answer.stream(event_of(events_, shown(*execution_.broker().job(id), one.call)));
+}
+
+void Api::beat() {
+  for (const Listener& one : listeners_) one.answer.stream(":\n\n");
 }
 
 /// With ?wait=started or ?wait=ended the answer comes when that is so.
@@ -217,7 +240,7 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   if (what == "cancel") return execution_.cancel(id, caller_of(call));
   if (what == "hold" || what == "release")
     return execution_.hold(id, what == "hold", caller_of(call));
-  if (what == "owners" || what == "end") return change_running(id, what, call);
+  if (what == "owners" || what == "enter" || what == "end") return change_running(id, what, call);
   return no_such_place(call);
 }
 
@@ -239,17 +262,19 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0)) return no_such_job(id);
   const auto asked = broker::job_of(call.body);
   if (!asked) return asked.error();
-  if (what == "owners") {
-    const auto owners = owners_of(*asked, call);
-    if (!owners) return owners.error();
-    execution_.set_owners(id, *owners);
-  } else {
+  if (what == "end") {
     execution_.give_back(id, asked->outcome);
+    return Done{};
   }
+  const auto owners = owners_of(*asked, call);
+  if (!owners) return owners.error();
+  if (what == "enter") return execution_.enter(id, *owners, call.peer.uid);
+  execution_.set_owners(id, *owners);
   return Done{};
 }
 
 void Api::tell(const std::set<JobId>& changed) {
+  tell_listeners(changed);
   std::list<Waiting> now_told;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const auto next = std::next(at);

@@ -18,12 +18,16 @@ class Api {
       : execution_(execution), admin_gids_(admin_gids) {}
 
   void act(const Call& call, const Answer& answer);
-  /// Answers who waits for one of these.
+  /// Answers who waits for one of these, and tells who listens.
   void tell(const std::set<model::JobId>& changed);
+  /// So that listeners, and what is between, know that we are there.
+  void beat();
 
  private:
   void submit(const Call& call, const Answer& answer);
   void list(const Call& call, const Answer& answer);
+  void listen(const Call& call, const Answer& answer);
+  void tell_listeners(const std::set<model::JobId>& changed);
   void show(model::JobId id, const Call& call, const Answer& answer);
   void show_array(model::JobId id, const Call& call, const Answer& answer);
   void keep_waiting(model::JobId id, const Call& call, const Answer& answer);
@@ -46,6 +50,12 @@ class Api {
   const std::vector<std::uint32_t>& admin_gids_;
   system::UserNames users_{"/etc"};
   std::list<Waiting> waiting_;
+  struct Listener {
+    Call call;  // who it is
+    Answer answer;
+  };
+  std::list<Listener> listeners_;
+  std::uint64_t events_ = 0;
   std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
 };
 

@@ -6,11 +6,14 @@
 #include <boost/asio.hpp>
 #include <chrono>
 
+#include "base/text.hpp"
 #include "broker/journal.hpp"
 #include "serve/api.hpp"
 #include "serve/execution.hpp"
+#include "serve/fence.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
+#include "serve/outsiders.hpp"
 #include "serve/server.hpp"
 
 namespace berth::serve {
@@ -22,12 +25,15 @@ using boost::system::error_code;
 /// A look at the machine serves that long: longer, and somebody may have come meanwhile.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::milliseconds kLastWords(200);
+constexpr std::uint64_t kBeat = 15;  // ticks
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher)
+  Daemon(const DaemonOptions& options, broker::Journal journal, Launcher launcher,
+         std::optional<Fence> fence, std::optional<Outsiders> outsiders)
       : options_(options),
-        execution_(loop_, options, std::move(journal), std::move(launcher),
+        outsiders_(std::move(outsiders)),
+        execution_(loop_, options, std::move(journal), std::move(launcher), std::move(fence),
                    [this](const std::set<model::JobId>& changed) { api_.tell(changed); }),
         signals_(loop_, SIGTERM, SIGINT),
         tick_(loop_),
@@ -53,6 +59,8 @@ class Daemon {
     syncing_.join();
     execution_.keep_shares();
     execution_.sync();
+    execution_.leave();
+    if (outsiders_) outsiders_->take_back();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
 
@@ -66,7 +74,10 @@ class Daemon {
   void seen(Look look) {
     looking_ = false;
     seen_at_ = now().steady;
+    const auto with_lease = look.processes;
     execution_.see(std::move(look));
+    if (outsiders_)
+      note(outsiders_->see(execution_.broker().snapshot(), with_lease, execution_.nodes()));
     if (!is_restored_) {
       is_restored_ = true;
       execution_.restore();
@@ -101,6 +112,9 @@ class Daemon {
         execution_.tidy();
       }
       execution_.mind_time();
+      if (++ticks_ % kBeat == 0) api_.beat();
+      note(execution_.keep_fences());
+      if (outsiders_) watch_outsiders();
       if (now().steady - forgot_at_ > std::chrono::minutes(1)) {
         forgot_at_ = now().steady;
         execution_.forget_old();
@@ -117,6 +131,17 @@ class Daemon {
     });
   }
 
+  void watch_outsiders() {
+    note(outsiders_->keep());
+    const auto often = outsiders_->wants_look();
+    if (often.count() > 0 && now().steady - seen_at_ > often) look();
+  }
+
+  void note(const std::vector<std::string>& sentences) const {
+    for (const std::string& sentence : sentences)
+      if (options_.note) options_.note(sentence);
+  }
+
   /// The answers that say what happened still go out.
   void leave_at_a_fault() {
     if (!execution_.fault() || leaving_) return;
@@ -126,6 +151,7 @@ class Daemon {
   }
 
   const DaemonOptions& options_;
+  std::optional<Outsiders> outsiders_;
   asio::io_context loop_{1};
   Execution execution_;
   Api api_{execution_, options_.admin_gids};
@@ -137,6 +163,7 @@ class Daemon {
   std::vector<std::pair<Call, Answer>> held_;  // until the machine was looked at
   std::size_t look_through_at_ = 64;           // so many, for clients that have gone
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
+  std::uint64_t ticks_ = 0;
   bool looking_ = false, is_restored_ = false, leaving_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };
@@ -153,12 +180,28 @@ void open_as_many_files_as_may_be() {
 }  // namespace
 
 Status run_daemon(const DaemonOptions& options, const std::function<void()>& ready) {
+  auto journal = broker::Journal::open(options.state_folder);
+  if (!journal) return std::move(journal).error();
+  // Before the nursery is forked, which shall be where we are.
+  std::optional<Fence> fence;
+  std::optional<Outsiders> outsiders;
+  if (options.for_all && !options.groups.empty()) {
+    auto opened = Fence::open(options.sources.roots, options.groups, options.state_folder);
+    if (!opened && mode_named(options.settings.mode) == Mode::kEnforce)
+      return std::move(opened).error();
+    if (opened)
+      fence = *std::move(opened);
+    else if (options.note)
+      options.note(text("access is by variables only: {}", opened.error().message));
+    auto begun = Outsiders::begin(options);
+    if (!begun) return std::move(begun).error();
+    outsiders = *std::move(begun);
+  }
   auto launcher = Launcher::start(options.state_folder, options.for_all);
   if (!launcher) return std::move(launcher).error();
   open_as_many_files_as_may_be();
-  auto journal = broker::Journal::open(options.state_folder);
-  if (!journal) return std::move(journal).error();
-  Daemon daemon(options, *std::move(journal), *std::move(launcher));
+  Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
+                std::move(outsiders));
   return daemon.run(ready);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,15 @@ struct DaemonOptions {
   std::string lock_folder;   // where brokers of this machine meet; "": there is no other
   Settings settings;
   std::vector<std::uint32_t> admin_gids;  // of settings.admins
+  // Of root's broker for all users (docs/access.md).
+  std::string groups = "berth";  // the folder of its jobs' control groups; "": it makes none
+  std::string enforce_on;        // control group; "": user.slice
+  std::function<void(const std::string&)> note = {};  // a sentence for whoever runs it
   inventory::Sources sources;
 };
 
 /// Until SIGTERM, SIGINT, or idleness. Calls `ready` when the socket answers. Fails as
-/// Journal::open and Server::listen.
+/// Journal::open, Server::listen, and Outsiders::begin.
 [[nodiscard]] Status run_daemon(const DaemonOptions& options,
                                 const std::function<void()>& ready = {});
 

@@ -35,16 +35,23 @@ broker::Now now() {
 }
 
 Execution::Execution(boost::asio::io_context& loop, const DaemonOptions& options,
-                     broker::Journal journal, Launcher launcher,
+                     broker::Journal journal, Launcher launcher, std::optional<Fence> fence,
                      std::function<void(const std::set<JobId>&)> changed)
     : loop_(loop),
       options_(options),
       journal_(std::move(journal)),
       launcher_(std::move(launcher)),
+      fence_(std::move(fence)),
       watches_(loop, [this](JobId id) { all_gone(id); }),
       changed_(std::move(changed)) {}
 
+const model::GpuNodes& Execution::nodes() const {
+  static const model::GpuNodes none;
+  return fence_ ? fence_->nodes() : none;
+}
+
 void Execution::see(Look look) {
+  if (fence_) fence_->see(look.snapshot);
   broker_.see(std::move(look.snapshot), std::move(look.processes));
 }
 
@@ -62,8 +69,39 @@ void Execution::restore() {
         know_user(job);
         broker_.restore(job, now());
       }
-  for (const Job& job : *jobs)
-    if (job.state == JobState::kRunning) find_again(job);
+  std::set<JobId> running;
+  for (const Job& job : *jobs) {
+    if (job.state != JobState::kRunning) continue;
+    running.insert(job.id);
+    if (fence_ && fence_->has_group(job.id))
+      enclose(job.id);
+    else if (!job.group.empty())
+      broker_.set_access(job.id, model::Access::kVariable, "");
+    find_again(job);
+  }
+  if (fence_) fence_->clean_up(running);
+}
+
+/// By the kernel where that can be done, else by variables.
+void Execution::enclose(JobId id) {
+  if (!fence_) return;
+  const Job& job = *broker_.job(id);
+  auto group = fence_->enclose(job, broker_.snapshot());
+  if (!group) {
+    notes_.push_back(
+        text("job {} is kept from other devices by variables only: {}", id, group.error().message));
+    return;
+  }
+  // A lease has no process in it yet, unless a broker before brought them there.
+  const bool is_inside = job.queued || job.access == model::Access::kKernel;
+  broker_.set_access(id, is_inside ? model::Access::kKernel : model::Access::kVariable,
+                     *std::move(group));
+}
+
+void Execution::end(JobId id, JobState state, const std::optional<model::Outcome>& outcome,
+                    std::string why) {
+  if (fence_) broker_.set_refusals(id, fence_->release(id));
+  broker_.end(id, state, outcome, std::move(why), now());
 }
 
 void Execution::restore_drained() {
@@ -121,6 +159,8 @@ bool Execution::settle() {
   while (!fault_) {
     if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(locks_.take(broker_.units()));
     const auto started = broker_.start_what_fits(now());
+    for (const JobId id : started)
+      if (!broker_.job(id)->queued) enclose(id);  // others when they are launched
     locks_.keep(leased_units());
     const auto changed = broker_.changed();
     if (changed.empty()) return true;
@@ -149,24 +189,22 @@ std::vector<std::string> Execution::leased_units() const {
 
 // What callers may ask for.
 
-Result<JobId> Execution::submit(Job job, const Call& call) {
-  know_user(job);
-  if (job.queued)
-    if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& peer) {
+  know_user(asked.job);
+  if (asked.job.queued)
+    if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
       return std::move(ready).error();
-  const bool is_lease = !job.queued;
-  const auto owners = job.owners;
-  const auto id = broker_.submit(std::move(job), now());
-  if (id && is_lease) watches_.watch(*id, owners);
+  const auto id = broker_.submit(asked.job, now());
+  if (id && !asked.job.queued) watches_.watch(*id, asked.job.owners);
   return id;
 }
 
-Result<JobId> Execution::submit_array(const Job& job, const model::ArrayRange& range,
-                                      const Call& call) {
-  know_user(job);
-  if (auto ready = launcher_.prepare(broker_.next_id(), call); !ready)
+Result<JobId> Execution::submit_array(const broker::Submission& asked,
+                                      const model::ArrayRange& range, const Peer& peer) {
+  know_user(asked.job);
+  if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
     return std::move(ready).error();
-  return broker_.submit_array(job, range, now());
+  return broker_.submit_array(asked.job, range, now());
 }
 
 Status Execution::cancel(JobId id, Caller caller) {
@@ -186,6 +224,21 @@ void Execution::set_owners(JobId id, const std::vector<model::ProcessId>& owners
   watches_.watch(id, owners);
 }
 
+Status Execution::enter(JobId id, const std::vector<model::ProcessId>& processes,
+                        std::uint32_t user) {
+  const Job* job = broker_.job(id);
+  if (!fence_ || job->state != JobState::kRunning || job->group.empty())
+    return Error{ErrorCode::kUnsupported, "E0941", text("job {} has no control group", id), ""};
+  std::vector<model::ProcessId> owners = job->owners;
+  for (const model::ProcessId& one : processes) {
+    if (auto admitted = fence_->admit(id, one, user); !admitted) return admitted;
+    owners.push_back(one);
+  }
+  broker_.set_access(id, model::Access::kKernel, job->group);
+  set_owners(id, owners);
+  return Done{};
+}
+
 Status Execution::drain(const std::string& unit, bool drained) {
   if (auto done = broker_.drain(unit, drained); !done) return done;
   auto written = journal_.set_value(kDrained, Json(broker_.drained()).dump());
@@ -198,7 +251,7 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
   const Stopped how = how_stopped(id).value_or(
       Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
-  broker_.end(id, how.state, outcome, how.why, now());
+  end(id, how.state, outcome, how.why);
   watches_.forget(id);
 }
 
@@ -225,7 +278,7 @@ void Execution::end_lost(JobId id) {
   const std::string why(tr("its processes are gone, and nobody said how they ended"));
   const Stopped how =
       how_stopped(id).value_or(Stopped{JobState::kLost, why, policy::Instant{0}, 0});
-  broker_.end(id, how.state, {}, how.why, now());
+  end(id, how.state, {}, how.why);
 }
 
 /// What it wrote last, or who kept the job in its place (two may be started for one job where the
@@ -236,7 +289,7 @@ void Execution::keeper_gone(const Job& job) {
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     const Stopped how = how_stopped(id).value_or(
         Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
-    return broker_.end(id, how.state, outcome, how.why, now());
+    return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
   const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
@@ -260,16 +313,16 @@ void Execution::launch_next() {
 
 /// Starts what the broker starts itself; what cannot start has ended.
 void Execution::launch(JobId id) {
+  if (fence_ && broker_.job(id)->group.empty()) enclose(id);
   const Job& job = *broker_.job(id);
   const auto keeper = launcher_.start_job(job, broker_.snapshot());
-  if (!keeper)
-    return broker_.end(id, JobState::kFailed, model::Outcome{}, keeper.error().message, now());
+  if (!keeper) return end(id, JobState::kFailed, model::Outcome{}, keeper.error().message);
   set_owners(id, {*keeper});
 }
 
 void Execution::stop(JobId id, Stopped how) {
   if (std::erase(to_launch_, id) > 0) {
-    broker_.end(id, how.state, {}, how.why, now());
+    end(id, how.state, {}, how.why);
     return;
   }
   if (stopped_.contains(id) || !watches_.signal(id, SIGTERM)) return;
@@ -312,6 +365,18 @@ void Execution::stop_what_is_over_its_limit() {
                     text("its time limit of {} was over", show_duration(*running->time_limit))});
   }
   press(at.steady);
+}
+
+std::vector<std::string> Execution::keep_fences() {
+  auto notes = std::exchange(notes_, {});
+  if (!fence_) return notes;
+  auto more = fence_->keep();
+  notes.insert(notes.end(), more.begin(), more.end());
+  return notes;
+}
+
+void Execution::leave() const {
+  if (fence_) fence_->leave();
 }
 
 /// The moment before which what ended must go, so that the rest is no more than may be kept.

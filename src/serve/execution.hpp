@@ -17,6 +17,7 @@
 #include "broker/journal.hpp"
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
+#include "serve/fence.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
@@ -31,7 +32,8 @@ class Execution {
  public:
   /// `changed`: called with the jobs that changed, after they were written down.
   Execution(boost::asio::io_context& loop, const DaemonOptions& options, broker::Journal journal,
-            Launcher launcher, std::function<void(const std::set<model::JobId>&)> changed);
+            Launcher launcher, std::optional<Fence> fence,
+            std::function<void(const std::set<model::JobId>&)> changed);
 
   [[nodiscard]] const broker::Broker& broker() const { return broker_; }
   [[nodiscard]] const std::optional<Error>& fault() const { return fault_; }
@@ -42,6 +44,9 @@ class Execution {
     return job.queued ? launcher_.log(job.id) : "";
   }
 
+  /// The nodes of the machine's GPUs, where jobs are fenced in.
+  [[nodiscard]] const model::GpuNodes& nodes() const;
+
   void see(Look look);
   /// What the journal holds; once, after the first see().
   void restore();
@@ -50,16 +55,20 @@ class Execution {
 
   // What callers may ask for; each needs a settle() after it. Who they are the kernel has said.
 
-  /// `call`: of a job that is queued, with its "spec". Fails as Broker::submit, Launcher::prepare.
-  [[nodiscard]] Result<model::JobId> submit(model::Job job, const Call& call);
+  /// Its job's user and owners are set already. Fails as Broker::submit, Launcher::prepare.
+  [[nodiscard]] Result<model::JobId> submit(const broker::Submission& asked, const Peer& peer);
   /// Returns the array's id. Fails as submit().
-  [[nodiscard]] Result<model::JobId> submit_array(const model::Job& job,
-                                                  const model::ArrayRange& range, const Call& call);
+  [[nodiscard]] Result<model::JobId> submit_array(const broker::Submission& asked,
+                                                  const model::ArrayRange& range, const Peer& peer);
   /// Fails as Broker::cancel. One that runs is told to end.
   [[nodiscard]] Status cancel(model::JobId id, broker::Caller caller);
   /// Fails as Broker::hold.
   [[nodiscard]] Status hold(model::JobId id, bool held, broker::Caller caller);
   void set_owners(model::JobId id, const std::vector<model::ProcessId>& owners);
+  /// Brings processes of this user's into the job's control group; the lease lasts as long as they
+  /// do as well. Fails as Fence::admit, and with kUnsupported (E0941) where the job has no group.
+  [[nodiscard]] Status enter(model::JobId id, const std::vector<model::ProcessId>& processes,
+                             std::uint32_t user);
   /// A unit that gets no new jobs, or gets them again; written down at once. Fails as
   /// Broker::drain, Journal::set_value.
   [[nodiscard]] Status drain(const std::string& unit, bool drained);
@@ -68,6 +77,10 @@ class Execution {
 
   // What time brings.
 
+  /// As Fence::keep.
+  [[nodiscard]] std::vector<std::string> keep_fences();
+  /// The daemon ends; what runs goes on.
+  void leave() const;
   /// Ends what is over its limit, turns to the CPU what waited long enough.
   void mind_time();
   /// What users had of the machine is written down, for a broker that follows.
@@ -93,6 +106,9 @@ class Execution {
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
   void find_again(const model::Job& job);
+  void enclose(model::JobId id);
+  void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
+           std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
@@ -111,6 +127,8 @@ class Execution {
   broker::Broker broker_{options_.settings.rules};
   broker::Journal journal_;
   Launcher launcher_;
+  std::optional<Fence> fence_;
+  std::vector<std::string> notes_;
   DeviceLocks locks_{options_.lock_folder};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;

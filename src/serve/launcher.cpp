@@ -7,10 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
 #include "policy/environment.hpp"
@@ -20,40 +18,13 @@
 namespace berth::serve {
 namespace {
 
-using Json = nlohmann::json;
 using model::Job;
-
-Error wrong(const std::string& why) {
-  return {ErrorCode::kInvalidArgument, "E0913", text("the job cannot be queued: {}", why),
-          "berth run --queue -- python train.py"};
-}
 
 Error unusable(const std::string& folder, int problem) {
   return {
       ErrorCode::kUnavailable, "E0517",
       text("the job's file {} cannot be used: {}", printable(folder), ::strerrordesc_np(problem)),
       "df -h " + printable(folder)};
-}
-
-Result<run::Launch> spec_of(const Call& call) try {
-  const Json json = Json::parse(call.body);
-  const Json& spec = json.at("spec");
-  run::Launch launch;
-  launch.command = words_in_json(spec.contains("command") ? spec["command"] : json.at("command"));
-  launch.environment = words_in_json(spec.at("environment"));
-  launch.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
-  launch.mask = json_value<mode_t>(spec.at("umask")) & 0777U;
-  const auto has_zero = [](const std::string& word) {
-    return word.find('\0') != std::string::npos;
-  };
-  bool sound =
-      !launch.command.empty() && launch.folder.starts_with('/') && !has_zero(launch.folder);
-  for (const auto& words : {launch.command, launch.environment})
-    for (const std::string& word : words) sound = sound && !has_zero(word);
-  if (!sound) return wrong(text("it has no command, or no folder to start in"));
-  return launch;
-} catch (const Json::exception& problem) {
-  return wrong(printable(problem.what()));
 }
 
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& environment) {
@@ -78,10 +49,13 @@ Status Launcher::make_folder(model::JobId job) const {
   return unusable(mine, errno);
 }
 
-Status Launcher::prepare(model::JobId id, const Call& call) const {
-  auto launch = spec_of(call);
-  if (!launch) return std::move(launch).error();
-  launch->user = run::Credentials{call.peer.uid, call.peer.gid, call.peer.groups};
+Status Launcher::prepare(model::JobId id, const broker::Submission& asked, const Peer& peer) const {
+  run::Launch launch;
+  launch.command = asked.command;
+  launch.environment = asked.environment;
+  launch.folder = asked.folder;
+  launch.mask = asked.mask;
+  launch.user = run::Credentials{peer.uid, peer.gid, peer.groups};
   forget(id);  // of a broker that died before it had written the number down
   const std::string jobs = state_folder_ + "/jobs";
   if (::mkdir(jobs.c_str(), for_all_ ? 0711 : 0700) != 0 && errno != EEXIST)
@@ -89,7 +63,7 @@ Status Launcher::prepare(model::JobId id, const Call& call) const {
   // Users come to their own logs; what else is there has modes of its own.
   if (for_all_ && ::chmod(state_folder_.c_str(), 0711) != 0) return unusable(state_folder_, errno);
   if (auto made = make_folder(id); !made) return made;
-  if (auto written = run::write_launch(folder(id), *launch); !written) {
+  if (auto written = run::write_launch(folder(id), launch); !written) {
     forget(id);
     return written;
   }
@@ -120,6 +94,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapsh
   }
   launch->environment.clear();
   for (const auto& [name, value] : variables) launch->environment.push_back(name + "=" + value);
+  launch->group = job.group;
   launch->cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   if (auto written = run::write_launch(folder(job.id), *launch); !written)
     return std::move(written).error();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "broker/job_record.hpp"
 #include "model/job.hpp"
 #include "model/snapshot.hpp"
 #include "run/nursery.hpp"
@@ -20,11 +21,11 @@ class Launcher {
   /// Fails as run::Nursery::start.
   [[nodiscard]] static Result<Launcher> start(std::string state_folder, bool for_all);
 
-  /// Makes the job's folder and keeps in it what its submitter's call says under "spec":
-  /// {"folder","umask","environment":["NAME=value",…]}. Who it is the kernel says. Fails with
-  /// kInvalidArgument (E0913), kUnavailable (E0517).
+  /// Makes the job's folder and keeps in it what its submitter asked for. Who it is the kernel
+  /// says. Fails with kUnavailable (E0517).
   /// An array has one such folder for all its jobs.
-  [[nodiscard]] Status prepare(model::JobId id, const Call& call) const;
+  [[nodiscard]] Status prepare(model::JobId id, const broker::Submission& asked,
+                               const Peer& peer) const;
   /// Starts a job that runs: its environment comes from its devices. Fails as place(),
   /// run::read_launch, run::Nursery::keep.
   [[nodiscard]] Result<model::ProcessId> start_job(const model::Job& job,

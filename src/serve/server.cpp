@@ -96,7 +96,7 @@ bool decode(std::string_view text, std::string& into) {
   return true;
 }
 
-struct Server::Parts {
+struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   Parts(asio::io_context& on, Handle to, Limits within)
       : loop(on), handle(std::move(to)), limits(within), acceptor(on), again(on) {}
 
@@ -108,36 +108,36 @@ struct Server::Parts {
   std::string path;
   Descriptor lock;
   std::set<Answer::Connection*> open;
-  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // that wait for their turn
-  uid_t last = 0;                                              // whose turn it was
-  bool is_turning = false;
   std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
   std::uint64_t accepted = 0;
-};
+  std::map<uid_t, std::deque<std::pair<Call, Answer>>> calls;  // that came, by user
+  uid_t last_served = 0;
 
-/// Users take turns, a call each: who asks for much at once waits behind nobody but themselves.
-template <typename Parts>
-void take_turns(const std::shared_ptr<Parts>& parts) {
-  if (parts->is_turning || parts->calls.empty()) return;
-  parts->is_turning = true;
-  asio::post(parts->loop, [weak = std::weak_ptr(parts)] {
-    const auto here = weak.lock();
-    if (!here) return;
-    auto next = here->calls.upper_bound(here->last);
-    if (next == here->calls.end()) next = here->calls.begin();
-    here->last = next->first;
-    auto& mine = next->second;
-    // Who left before it was their turn is not counted as a connection any more, so that a pile of
-    // them would have no bound.
-    while (mine.size() > 1 && !mine.front().second.is_wanted()) mine.pop_front();
-    auto [call, answer] = std::move(mine.front());
-    mine.pop_front();
-    if (mine.empty()) here->calls.erase(next);
-    here->is_turning = false;
-    take_turns(here);
-    if (answer.is_wanted()) here->handle(std::move(call), answer);
-  });
-}
+  /// Users take turns: who asks a thousand times lets nobody else wait for a thousand answers.
+  void take(Call call, Answer answer) {
+    const bool is_first = calls.empty();
+    calls[call.peer.uid].emplace_back(std::move(call), std::move(answer));
+    if (is_first) serve_next();
+  }
+  void serve_next() {
+    asio::post(loop, [weak = weak_from_this()] {
+      if (const auto here = weak.lock()) here->serve_one();
+    });
+  }
+  void serve_one() {
+    auto turn = calls.upper_bound(last_served);
+    if (turn == calls.end()) turn = calls.begin();
+    last_served = turn->first;
+    auto& theirs = turn->second;
+    // Closed connections do not count any more: a pile of their calls would have no bound.
+    while (theirs.size() > 1 && !theirs.front().second.is_wanted()) theirs.pop_front();
+    auto [call, answer] = std::move(theirs.front());
+    theirs.pop_front();
+    if (theirs.empty()) calls.erase(turn);
+    if (!calls.empty()) serve_next();
+    if (answer.is_wanted()) handle(std::move(call), answer);
+  }
+};
 
 class Answer::Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -173,8 +173,27 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     write(std::move(reply));
   }
 
+  void stream(std::string_view bytes) {
+    if (state_ == State::kAnswering) {
+      error_code ignored;
+      socket_.cancel(ignored);
+      state_ = State::kStreaming;
+      to_send_ =
+          "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+          "Connection: close\r\n\r\n";
+      watch_for_the_end();
+    }
+    if (state_ != State::kStreaming) return;
+    // The first of it may be long: all that is there.
+    if (to_send_.size() > server_->limits.stream_bytes) return close();
+    to_send_ += bytes;
+    if (in_sending_.empty()) send_more();
+  }
+
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle; }
-  [[nodiscard]] bool is_waited_for() const { return state_ == State::kAnswering; }
+  [[nodiscard]] bool is_waited_for() const {
+    return state_ == State::kAnswering || state_ == State::kStreaming;
+  }
   [[nodiscard]] const Peer& peer() const { return peer_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
 
@@ -187,7 +206,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  enum class State : unsigned char { kIdle, kReading, kAnswering, kWriting, kClosed };
+  enum class State : unsigned char { kIdle, kReading, kAnswering, kStreaming, kWriting, kClosed };
 
   void expire_after(int seconds) {
     deadline_.expires_after(std::chrono::seconds(seconds));
@@ -229,15 +248,14 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     state_ = State::kAnswering;
     deadline_.cancel();
     watch_for_the_end();
-    server_->calls[peer_.uid].emplace_back(std::move(call), Answer(weak_from_this()));
-    take_turns(server_);
+    server_->take(std::move(call), Answer(weak_from_this()));
   }
 
   /// While an answer is awaited nothing is read, so only this tells that the client has gone. What
   /// it has sent already stays where it is.
   void watch_for_the_end() {
     socket_.async_wait(Socket::wait_error, [self = shared_from_this()](error_code problem) {
-      if (problem || self->state_ != State::kAnswering) return;
+      if (problem || !self->is_waited_for()) return;
       self->close();
     });
   }
@@ -257,6 +275,19 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     const auto mine = server_->bytes.find(peer_.uid);
     mine->second -= std::exchange(bytes_, 0);
     if (mine->second == 0) server_->bytes.erase(mine);
+  }
+
+  void send_more() {
+    in_sending_ = std::exchange(to_send_, {});
+    expire_after(server_->limits.slow_seconds);
+    asio::async_write(socket_, asio::buffer(in_sending_),
+                      [self = shared_from_this()](error_code problem, std::size_t) {
+                        if (self->state_ != State::kStreaming) return;
+                        if (problem) return self->close();
+                        self->deadline_.cancel();
+                        self->in_sending_.clear();
+                        if (!self->to_send_.empty()) self->send_more();
+                      });
   }
 
   void refuse(int status) {
@@ -299,6 +330,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_{64 << 10};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
+  std::string in_sending_, to_send_;  // of a stream
   State state_ = State::kIdle;
   bool keep_alive_ = true;
   std::size_t bytes_ = 0;  // taken
@@ -306,6 +338,10 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
 
 void Answer::send(Reply reply) const {
   if (const auto connection = connection_.lock()) connection->send(std::move(reply));
+}
+
+void Answer::stream(std::string_view bytes) const {
+  if (const auto connection = connection_.lock()) connection->stream(bytes);
 }
 
 bool Answer::is_wanted() const {
@@ -364,39 +400,38 @@ std::vector<gid_t> groups_of(int socket) {
 }
 
 template <typename Parts>
-void welcome(const std::shared_ptr<Parts>& here, Socket socket) {
+void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   ucred credentials = {};
   socklen_t size = sizeof credentials;
   const bool known =
       ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-  if (!known || !make_room(here->open, here->limits, credentials.uid)) return;
+  if (!known || !make_room(parts->open, parts->limits, credentials.uid)) return;
   const Peer peer{credentials.pid, credentials.uid, credentials.gid,
                   groups_of(socket.native_handle())};
-  std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
+  std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
+/// Many at once: else who comes behind a crowd of another user's waits for a turn of each. Not all:
+/// who has asked already, and was not heard yet, would count as idle.
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
-  parts->acceptor.async_accept([weak = std::weak_ptr(parts)](error_code problem, Socket socket) {
-    const auto here = weak.lock();
-    if (!here || problem == asio::error::operation_aborted) return;
-    if (problem) {
-      // No descriptor left, say: the ones in use come free again.
-      here->again.expires_after(std::chrono::milliseconds(100));
-      here->again.async_wait([here](error_code stopped) {
-        if (!stopped) accept(here);
-      });
-      return;
-    }
-    // Many who stand there: else the last one waits for what each before asks. Not all: who has
-    // asked already, and was not heard yet, would count as idle.
-    for (int left = kAtOnce; !problem && left > 0; --left) {
-      welcome(here, std::move(socket));
-      socket = here->acceptor.accept(here->loop, problem);
-    }
-    if (socket.is_open()) welcome(here, std::move(socket));
-    accept(here);
-  });
+  parts->acceptor.async_wait(asio::socket_base::wait_read,
+                             [weak = std::weak_ptr(parts)](error_code problem) {
+                               const auto here = weak.lock();
+                               if (!here || problem == asio::error::operation_aborted) return;
+                               for (int i = 0; i < kAtOnce && !problem; ++i) {
+                                 Socket socket(here->loop);
+                                 here->acceptor.accept(socket, problem);
+                                 if (!problem) let_in(here, std::move(socket));
+                               }
+                               if (!problem || problem == asio::error::would_block)
+                                 return accept(here);
+                               // No descriptor left, say: the ones in use come free again.
+                               here->again.expires_after(std::chrono::milliseconds(100));
+                               here->again.async_wait([here](error_code stopped) {
+                                 if (!stopped) accept(here);
+                               });
+                             });
 }
 
 }  // namespace
@@ -422,6 +457,7 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
   error_code problem;
   parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
   if (problem) return cannot_listen(path, problem.value());
+  parts->acceptor.non_blocking(true, problem);
   static_cast<void>(socket.release());
   parts->acceptor.non_blocking(true, problem);
   accept(parts);

@@ -49,6 +49,9 @@ class Answer {
   class Connection;
   explicit Answer(std::weak_ptr<Connection> connection) : connection_(std::move(connection)) {}
   void send(Reply reply) const;
+  /// An answer without an end instead (text/event-stream), which goes on at each call, as it is
+  /// given. Whoever takes it too slowly is dropped.
+  void stream(std::string_view bytes) const;
   /// False when the client has gone: nobody waits for it.
   [[nodiscard]] bool is_wanted() const;
 
@@ -61,9 +64,10 @@ struct Limits {
   std::size_t body_bytes = 1 << 20;
   std::size_t connections = 2000;  // of all
   std::size_t connections_a_user = 500;
-  std::size_t bytes_a_user = 64 << 20;  // of calls and answers at once; one of them may be larger
-  int idle_seconds = 60;                // between two calls
-  int slow_seconds = 10;                // for a call to come in, or an answer to go out
+  std::size_t bytes_a_user = 64 << 20;   // of calls and answers at once; one of them may be larger
+  std::size_t stream_bytes = 256 << 10;  // that wait for a client of a stream
+  int idle_seconds = 60;                 // between two calls
+  int slow_seconds = 10;                 // for a call to come in, or an answer to go out
 };
 
 class Server {

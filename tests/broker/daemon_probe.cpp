@@ -1,6 +1,8 @@
-// daemon_probe SOCKET STATE_FOLDER [all]: the daemon by itself, until it is killed; "all": for
-// every user. Prints "ready" when it answers.
+// daemon_probe SOCKET STATE_FOLDER [all [GROUPS [MODE ENFORCE_ON EXEMPT_USER EXEMPT_GROUP]]]: the
+// daemon by itself, until it is killed; "all": for every user, and where GROUPS is given, with
+// control groups for its jobs in a folder of that name. Prints "ready" when it answers.
 #include <cstdio>
+#include <string>
 
 #include "serve/daemon.hpp"
 
@@ -10,6 +12,16 @@ int main(int count, char** words) {
   options.socket = words[1];
   options.state_folder = words[2];
   options.for_all = count > 3;
+  options.groups = count > 4 ? words[4] : "";
+  if (count > 8) {
+    options.settings.mode = words[5];
+    options.enforce_on = words[6];
+    if (*words[7] != 0) options.settings.exempt_users = {words[7]};
+    if (*words[8] != 0) options.settings.exempt_groups = {words[8]};
+  }
+  options.note = [](const std::string& sentence) {
+    std::fprintf(stderr, "note: %s\n", sentence.c_str());
+  };
   options.sources = berth::inventory::Sources::from_environment();
   const auto ended = berth::serve::run_daemon(options, [] {
     std::puts("ready");

@@ -132,7 +132,7 @@ class HostileClients(MachineOfAll):
     def assert_others_are_served(self, count=50):
         taken = self.times(count)
         usual = statistics.median(self.usual)
-        self.assertLess(statistics.median(taken), 20 * usual + 0.05, (usual, taken))
+        self.assertLess(statistics.median(taken), 20 * usual + 0.1, (usual, taken))
         self.assertLess(max(taken), 2.0, (usual, taken))
 
     def assert_memory_is_bounded(self):

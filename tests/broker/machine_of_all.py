@@ -107,6 +107,17 @@ class MachineOfAll(unittest.TestCase):
             shutil.rmtree(one.home)
         for folder in ("/run/berth", "/var/lib/berth"):
             shutil.rmtree(folder, ignore_errors=True)
+        wait_until(self.has_no_groups)
+
+    def has_no_groups(self):
+        """A broker that was killed leaves its control groups; they bear the name of the simulation."""
+        groups = [*pathlib.Path("/sys/fs/cgroup").glob(f"**/{pathlib.Path(self.variables['BERTH_SIM_DIR']).name}*/**")]
+        for group in sorted(groups, reverse=True):
+            with contextlib.suppress(OSError):
+                (group / "cgroup.kill").write_text("1")
+            with contextlib.suppress(OSError):
+                group.rmdir()
+        return not any(group.exists() for group in groups)
 
     def serve(self, program=None, *options):
         self.broker = subprocess.Popen([program or self.berth, "serve", "--system", *options], env=self.variables, text=True,

@@ -11,7 +11,7 @@ import unittest
 from support import BERTH, HERE, PYTHON, environment, main, run, wait_until
 
 KEYS = ["schema", "command", "name", "job", "started_at", "devices", "outcome", "wall_seconds", "cpu_seconds", "cores_used",
-        "peak_rss_bytes", "cpus", "threads", "reasons", "environment", "gpus_here", "gpu_use", "gpu_use_method", "looks",
+        "peak_rss_bytes", "cpus", "threads", "reasons", "environment", "gpus_here", "access", "gpu_use", "gpu_use_method", "looks",
         "libraries", "suggestions", "notes"]
 SHOW = "import os, json; print(json.dumps(dict(os.environ)))"
 

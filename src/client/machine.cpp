@@ -1,0 +1,105 @@
+#include "client/machine.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_value.hpp"
+#include "base/text.hpp"
+
+namespace berth::client {
+namespace {
+
+using Json = nlohmann::json;
+using model::Device;
+
+/// What is null or not there stays as it is.
+template <typename T>
+void take(const Json& from, const char* key, T& into) {
+  if (const auto found = from.find(key); found != from.end() && !found->is_null())
+    read_json(*found, into);
+}
+template <typename T>
+void take(const Json& from, const char* key, std::optional<T>& into) {
+  if (const auto found = from.find(key); found != from.end() && !found->is_null())
+    into = json_value<T>(*found);
+}
+template <typename T>
+void take(const Json& from, const char* key, model::Reading<T>& into) {
+  take(from, key, into.value);
+}
+
+/// One of an enumeration's values by its name; a name of tomorrow leaves it as it is.
+template <typename Enum>
+void take_name(const Json& from, const char* key, Enum last, Enum& into) {
+  std::string word;
+  take(from, key, word);
+  for (int value = 0; value <= static_cast<int>(last); ++value)
+    if (model::name(static_cast<Enum>(value)) == word) into = static_cast<Enum>(value);
+}
+
+const Json& rows(const Json& from, const char* key) {
+  static const Json none = Json::array();
+  const auto found = from.find(key);
+  return found != from.end() && found->is_array() ? *found : none;
+}
+
+model::Partition partition_of(const Json& json) {
+  model::Partition part;
+  take(json, "index", part.index);
+  take(json, "name", part.name);
+  take(json, "uuid", part.uuid);
+  take(json, "gpu_instance", part.gpu_instance);
+  take(json, "compute_instance", part.compute_instance);
+  take(json, "memory_total_bytes", part.memory_total_bytes);
+  take(json, "memory_used_bytes", part.memory_used_bytes);
+  return part;
+}
+
+Device device_of(const Json& json) {
+  static_cast<void>(json.get_ref<const Json::object_t&>());
+  Device device;
+  take(json, "index", device.index);
+  take(json, "vendor_index", device.vendor_index);
+  take_name(json, "kind", model::DeviceKind::kCpu, device.kind);
+  take_name(json, "vendor", model::Vendor::kOther, device.vendor);
+  take(json, "vendor_name", device.vendor_name);
+  take(json, "name", device.name);
+  take(json, "uuid", device.uuid);
+  take(json, "pci_address", device.pci_address);
+  take(json, "kernel_driver", device.kernel_driver);
+  take(json, "numa_node", device.numa_node);
+  take(json, "local_cpus", device.local_cpus);
+  take(json, "minor_number", device.minor_number);
+  take(json, "architecture", device.architecture);
+  take(json, "compute_capability", device.compute_capability);
+  take(json, "compute_mode", device.compute_mode);
+  take(json, "persistence_mode", device.persistence_mode);
+  take(json, "mig_enabled", device.mig_enabled);
+  take(json, "memory_unified", device.memory_unified);
+  take(json, "managed", device.managed);
+  take_name(json, "health", model::Health::kNotChecked, device.health);
+  take(json, "health_reasons", device.health_reasons);
+  take(json, "note", device.note);
+  model::for_each_reading(device.readings, [&](std::string_view key, auto& reading) {
+    take(json, std::string(key).c_str(), reading);
+  });
+  for (const Json& one : rows(json, "partitions")) device.partitions.push_back(partition_of(one));
+  return device;
+}
+
+}  // namespace
+
+Result<model::Snapshot> machine_in(const Response& response) try {
+  const Json json = Json::parse(response.body);
+  model::Snapshot machine;
+  for (const Json& one : json.at("devices")) machine.devices.push_back(device_of(one));
+  const Json& driver = json.at("driver");
+  take(driver, "state", machine.driver.state);
+  take(driver, "version", machine.driver.version);
+  take(driver, "cuda_version", machine.driver.cuda_version);
+  return machine;
+} catch (const Json::exception&) {
+  return Error{ErrorCode::kUnavailable, "E0922",
+               text("the broker's answer is not understood (status {})", response.status), ""};
+}
+
+}  // namespace berth::client

@@ -1,0 +1,234 @@
+#include "serve/fence.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "base/text.hpp"
+#include "policy/access.hpp"
+#include "serve/watches.hpp"
+#include "system/gpu_nodes.hpp"
+
+namespace berth::serve {
+namespace {
+
+using model::JobId;
+using system::ControlGroup;
+using system::DeviceFilter;
+
+constexpr const char* kFilterName = "berth_job";
+constexpr std::string_view kJob = "job-";
+constexpr const char* kOwn = "/broker";  // beside the jobs, where the broker had to move
+
+Error unsupported(const std::string& why) {
+  return {ErrorCode::kUnsupported, "E0940", why, ""};
+}
+
+bool is_in_user_slice(const std::string& folder) {
+  return folder.find("/user.slice") != std::string::npos;
+}
+
+/// The groups of jobs in a folder.
+std::vector<std::string> job_groups(const ControlGroup& base) {
+  std::vector<std::string> names = list_folder(base.folder());
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kJob); });
+  return names;
+}
+
+bool has_jobs(const ControlGroup& base) {
+  const auto names = job_groups(base);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !ControlGroup(base.folder() + "/" + name).is_empty();
+  });
+}
+
+/// Where an earlier broker of this state folder had its groups; "" nowhere.
+std::string earlier_place(const std::string& note, const system::CgroupMount& mount) {
+  std::string place = read_line(note).value_or("");
+  const bool is_sound = place.starts_with(mount.point + "/") &&
+                        place.find("..") == std::string::npos && !is_in_user_slice(place);
+  return is_sound ? place : std::string();
+}
+
+struct Place {
+  std::string folder;
+  Descriptor lock;
+};
+
+/// The first of these that no other broker has, nor has jobs in: a broker of another state folder
+/// (in a mount namespace of its own, say) sees the same groups, and its jobs are not ours to end.
+Result<Place> take_place(const std::vector<std::string>& places, const std::string& earlier) {
+  for (const std::string& place : places) {
+    const ControlGroup base(place);
+    if (auto made = base.make(); !made) return std::move(made).error();
+    Descriptor lock(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (place == earlier || !has_jobs(base)) return Place{place, std::move(lock)};
+  }
+  return unsupported(text("other brokers have jobs in {}", printable(places.back())));
+}
+
+Status write_note(const std::string& note, const std::string& line) {
+  const Descriptor file(::open(note.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file && ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+    return Done{};
+  return unsupported(text("{} cannot be written: {}", printable(note), ::strerrordesc_np(errno)));
+}
+
+/// A group like a job's can be made, filled and filtered.
+Status try_out(const ControlGroup& base) {
+  const ControlGroup probe(base.folder() + "/probe");
+  if (auto made = probe.make(); !made) return made;
+  const auto filter = DeviceFilter::load({{false, 195}}, {}, kFilterName);
+  if (!filter) return filter.error();
+  const auto held = filter->hold(probe.folder());
+  static_cast<void>(probe.remove());
+  if (!held) return held.error();
+  return Done{};
+}
+
+/// All four ids of a process are this user's: it has borrowed nobody's rights.
+bool belongs_to(std::int64_t pid, std::uint32_t user) {
+  const auto status = slurp("/proc/" + std::to_string(pid) + "/status", 8192);
+  if (!status) return false;
+  for (const std::string_view line : split(*status, '\n')) {
+    if (!line.starts_with("Uid:")) continue;
+    const auto ids = split(trim(line.substr(4)), '\t');
+    for (const std::string_view id : ids)
+      if (to_number(id) != static_cast<std::int64_t>(user)) return false;
+    return ids.size() == 4;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Fence> Fence::open(const Roots& roots, const std::string& name,
+                          const std::string& state_folder) {
+  if (::geteuid() != 0) return unsupported(text("only root can do that"));
+  auto mount = system::unified_mount(roots.proc);
+  if (!mount) return unsupported(text("there is no cgroup v2 here"));
+  const std::string own = system::group_of(roots.proc, *mount, "self");
+  const bool is_service = own.ends_with(".service") && !is_in_user_slice(own);
+  const std::string note = state_folder + "/groups";
+  const std::string earlier = earlier_place(note, *mount);
+  std::vector<std::string> places;
+  if (!earlier.empty() && has_jobs(ControlGroup(earlier))) places.push_back(earlier);
+  places.push_back((is_service ? own : mount->point) + "/" + name);
+  for (int i = 2; i < 10; ++i)
+    places.push_back((is_service ? own : mount->point) + "/" + name + "-" + std::to_string(i));
+  auto taken = take_place(places, earlier);
+  if (!taken) return std::move(taken).error();
+  const std::string& place = taken->folder;
+  const ControlGroup base(place);
+  if (auto works = try_out(base); !works) return std::move(works).error();
+  if (auto written = write_note(note, place); !written) return std::move(written).error();
+  if (is_in_user_slice(own)) {
+    const ControlGroup ours(place + kOwn);
+    if (!ours.make() || !ours.enter(0))
+      return unsupported(text("the broker cannot leave the control group {}", printable(own)));
+  }
+  return Fence(roots, *std::move(mount), base, std::move(taken->lock));
+}
+
+ControlGroup Fence::group(JobId job) const {
+  return ControlGroup(base_.folder() + "/" + std::string(kJob) + std::to_string(job));
+}
+
+void Fence::see(const model::Snapshot& snapshot) {
+  nodes_ = system::gpu_nodes(roots_, snapshot.devices);
+}
+
+Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot& snapshot) {
+  std::vector<std::string> units;
+  for (const model::Grant& grant : job.grants) units.push_back(grant.unit);
+  const auto rules = policy::node_rules(snapshot, nodes_, units);
+  if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
+  const ControlGroup mine = group(job.id);
+  if (auto made = mine.make(); !made) return std::move(made).error();
+  auto filter = DeviceFilter::load(*rules, {}, kFilterName);
+  auto held = filter ? filter->hold(mine.folder()) : Result<bool>(filter.error());
+  if (!held) {
+    if (mine.is_empty()) static_cast<void>(mine.remove());
+    return std::move(held).error();
+  }
+  filters_.insert_or_assign(job.id, *std::move(filter));
+  return mine.folder();
+}
+
+bool Fence::has_group(JobId job) const {
+  return group(job).is_there();
+}
+
+Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t user) const {
+  const auto not_theirs = [&] {
+    return Error{ErrorCode::kPermissionDenied, "E0912",
+                 text("process {} is not there, or not yours", process.pid), ""};
+  };
+  const std::string pid = std::to_string(process.pid);
+  const Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!handle || start_ticks_of(process.pid) != process.start_ticks ||
+      !belongs_to(process.pid, user))
+    return not_theirs();
+  const ControlGroup before(system::group_of(roots_.proc, mount_, pid));
+  if (!filters_.contains(job) || !group(job).enter(static_cast<pid_t>(process.pid)))
+    return Error{ErrorCode::kUnsupported, "E0941",
+                 text("process {} cannot be brought into the control group of job {}: {}",
+                      process.pid, job, ::strerrordesc_np(errno)),
+                 ""};
+  pollfd gone{handle.get(), POLLIN, 0};
+  if (::poll(&gone, 1, 0) == 0) return Done{};
+  // It died meanwhile; should another have got its number, that one goes back.
+  static_cast<void>(before.enter(static_cast<pid_t>(process.pid)));
+  return not_theirs();
+}
+
+std::uint64_t Fence::release(JobId job) {
+  const auto found = filters_.extract(job);
+  const ControlGroup mine = group(job);
+  if (!mine.is_there()) return 0;
+  mine.kill();
+  const std::uint64_t refusals = found.empty() ? 0 : found.mapped().refusals();
+  if (!mine.remove()) dying_.push_back(mine);
+  return refusals;
+}
+
+void Fence::clean_up(const std::set<JobId>& running) {
+  for (const std::string& name : job_groups(base_)) {
+    const auto job = to_number(std::string_view(name).substr(kJob.size()));
+    if (job && *job >= 0 && running.contains(static_cast<JobId>(*job))) continue;
+    const ControlGroup left(base_.folder() + "/" + name);
+    left.kill();
+    if (!left.remove()) dying_.push_back(left);
+  }
+}
+
+std::vector<std::string> Fence::keep() {
+  std::vector<std::string> notes;
+  for (const auto& [job, filter] : filters_) {
+    const auto held = filter.hold(group(job).folder());
+    if (!held)
+      notes.push_back(
+          text("job {} is not kept by the kernel any more: {}", job, held.error().message));
+    else if (*held)
+      notes.push_back(text("somebody had taken the device filter from job {}; it is back", job));
+  }
+  std::erase_if(dying_, [](const ControlGroup& one) {
+    one.kill();
+    return one.remove();
+  });
+  return notes;
+}
+
+void Fence::leave() const {
+  if (job_groups(base_).empty()) static_cast<void>(base_.remove());
+}
+
+}  // namespace berth::serve

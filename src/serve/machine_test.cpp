@@ -1,0 +1,53 @@
+// What the API says of a machine, the client understands: a job is placed and gets its environment
+// from it where the client may not look itself.
+#include <doctest/doctest.h>
+
+#include "client/machine.hpp"
+#include "output/json.hpp"
+#include "policy/machines_for_tests.hpp"
+#include "policy/placement.hpp"
+
+using namespace berth;
+using namespace berth::policy;
+
+TEST_CASE("a machine told by the broker is the machine for placements") {
+  auto machine = machines::machine(
+      {machines::gpu(model::Vendor::kNvidia, "NVIDIA H100", 80),
+       machines::with_mig(machines::gpu(model::Vendor::kNvidia, "NVIDIA A100", 80), {40, 20}, "a"),
+       machines::gpu(model::Vendor::kAmd, "AMD Instinct MI300X", 192)},
+      2);
+  machine.devices[0].vendor_index = 1;
+  machine.devices[0].minor_number = 4;
+  machine.devices[0].readings.utilization_percent = 12.5;
+  machine.devices[2].health = model::Health::kDegraded;
+  machine.devices[2].kernel_driver = "amdgpu";
+  machine.driver.state = "ok";
+  machine.driver.version = "580.95.05";
+  machine.driver.cuda_version = "13.0";
+  const auto told = client::machine_in({200, output::ls_json(machine)});
+  REQUIRE(told);
+  auto again = *told;
+  again.host = machine.host;
+  CHECK(again.driver.version == "580.95.05");
+  REQUIRE(again.devices.size() == machine.devices.size());
+  // Told again it is word for word the same.
+  CHECK(output::ls_json(again).substr(output::ls_json(again).find("\"driver\"")) ==
+        output::ls_json(machine).substr(output::ls_json(machine).find("\"driver\"")));
+  for (const std::string& unit : {machine.devices[0].uuid, machine.devices[1].partitions[1].uuid,
+                                  machine.devices[2].pci_address}) {
+    const auto here = place_leased({}, {unit}, "", machine);
+    const auto there = place_leased({}, {unit}, "", again);
+    REQUIRE((here && there));
+    CHECK(here->devices == there->devices);
+    CHECK(here->partitions == there->partitions);
+  }
+}
+
+TEST_CASE("what is no machine is none") {
+  for (const char* body :
+       {"", "{}", "[]", R"({"devices":3,"driver":{}})", R"({"devices":[4],"driver":{}})",
+        R"({"devices":[{"index":"x"}],"driver":{}})",
+        R"({"devices":[{"index":1e300}],"driver":{}})"})
+    CHECK(!client::machine_in({200, body}));
+  CHECK(client::machine_in({200, R"({"devices":[{"kind":"of tomorrow"}],"driver":{},"more":1})"}));
+}
