@@ -1,5 +1,7 @@
 #include "base/file.hpp"
 
+#include "base/utf8.hpp"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -142,6 +144,15 @@ std::size_t sequence_length(std::string_view bytes) {
   return length;
 }
 }  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t length = sequence_length(bytes);
+    if (length == 0) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
+}
 
 std::string printable(std::string_view bytes) {
   std::string out;

@@ -2,8 +2,12 @@
 // C++ does not define, so an integer is read only from what was written as one.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <type_traits>
 #include <vector>
+
+#include "base/utf8.hpp"
 
 namespace berth {
 
@@ -24,6 +28,35 @@ void read_json(const Json& json, std::vector<T>& into) {
   into.clear();
   for (const Json& one : json.template get_ref<const typename Json::array_t&>())
     into.push_back(json_value<T>(one));
+}
+
+/// Words and variables are bytes, which JSON has not: "text", or {"bytes":[102,255]}.
+template <typename Json>
+[[nodiscard]] Json json_of_words(const std::vector<std::string>& words) {
+  Json out = Json::array();
+  for (const std::string& word : words) {
+    if (is_utf8(word))
+      out.push_back(word);
+    else
+      out.push_back({{"bytes", std::vector<std::uint8_t>(word.begin(), word.end())}});
+  }
+  return out;
+}
+
+/// Throws Json::exception where it is neither.
+template <typename Json>
+[[nodiscard]] std::vector<std::string> words_in_json(const Json& json) {
+  std::vector<std::string> words;
+  for (const Json& one : json.template get_ref<const typename Json::array_t&>()) {
+    if (!one.is_object()) {
+      words.push_back(json_value<std::string>(one));
+      continue;
+    }
+    std::string& word = words.emplace_back();
+    for (const Json& byte : one.at("bytes").template get_ref<const typename Json::array_t&>())
+      word += static_cast<char>(json_value<std::int64_t>(byte) & 0xFF);
+  }
+  return words;
 }
 
 }  // namespace berth

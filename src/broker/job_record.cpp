@@ -138,8 +138,8 @@ Job parse(const Json& json) {
 }
 
 Error no_record(const Json::exception& problem) {
-  return {ErrorCode::kInvalidArgument, "E0904", text("this is no job's record: {}", problem.what()),
-          ""};
+  return {ErrorCode::kInvalidArgument, "E0904",
+          text("this is no job's record: {}", printable(problem.what())), ""};
 }
 
 Error cannot_start(const std::string& why) {
@@ -153,17 +153,18 @@ bool has_zero(const std::string& word) {
 
 Status take_spec(const Json& json, Submission& into) try {
   const Json& spec = json.at("spec");
-  spec.at("environment").get_to(into.environment);
-  spec.at("folder").get_to(into.folder);
+  into.command = spec.contains("command") ? words_in_json(spec["command"]) : into.job.command;
+  into.environment = words_in_json(spec.at("environment"));
+  into.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
   into.mask = json_value<unsigned>(spec.at("umask")) & 0777U;
-  const auto& command = into.job.command;
+  const auto& command = into.command;
   const bool sound = !command.empty() && into.folder.starts_with('/') && !has_zero(into.folder) &&
                      std::none_of(command.begin(), command.end(), has_zero) &&
                      std::none_of(into.environment.begin(), into.environment.end(), has_zero);
   if (!sound) return cannot_start(text("it has no command, or no folder to start in"));
   return Done{};
 } catch (const Json::exception& problem) {
-  return cannot_start(problem.what());
+  return cannot_start(printable(problem.what()));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Submission {
   std::optional<std::string> array;  // a range: as many jobs
   std::string folder;
   unsigned mask = 0;
+  std::vector<std::string> command;      // its bytes; the job's own is what is told of it
   std::vector<std::string> environment;  // "NAME=value"
 };
 /// Fails with kInvalidArgument (E0904; E0913: a queued job without what it needs to start).

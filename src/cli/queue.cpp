@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "broker/job_record.hpp"
@@ -41,13 +42,18 @@ Result<std::string> body_of(const model::Job& job,
   if (problem)
     return Error{ErrorCode::kUnavailable, "E0517",
                  text("this folder cannot be named: {}", problem.message()), "cd ~"};
-  Json environment = Json::array();
+  std::vector<std::string> environment;
   for (const auto& [name, value] : variables)
     if (name != "BERTH_JOB" && !name.starts_with("BERTH_ARRAY"))
       environment.push_back(name + "=" + value);
   try {
     Json body = Json::parse(broker::record_of(job));
-    body["spec"] = {{"folder", folder}, {"umask", mask_of_ours()}, {"environment", environment}};
+    Json& spec = body["spec"];
+    spec["folder"] = json_of_words<Json>({folder}).at(0);
+    spec["umask"] = mask_of_ours();
+    spec["environment"] = json_of_words<Json>(environment);
+    // What people are told of it is text; this is what is run.
+    spec["command"] = json_of_words<Json>(job.command);
     if (array) body["array"] = *array;
     return body.dump();
   } catch (const Json::exception& wrong) {

@@ -16,6 +16,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
+#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "run/descendants.hpp"
 #include "run/ending.hpp"
@@ -212,20 +213,13 @@ void keep(const std::string& job_folder) {
 
 Status write_launch(const std::string& job_folder, const Launch& launch) {
   const Credentials user = launch.user.value_or(Credentials{});
-  const Json json{{"command", launch.command}, {"environment", launch.environment},
-                  {"cpus", launch.cpus},       {"folder", launch.folder},
-                  {"umask", *launch.mask},     {"uid", user.uid},
-                  {"gid", user.gid},           {"groups", user.groups},
-                  {"group", launch.group}};
+  Json json{{"cpus", launch.cpus}, {"umask", *launch.mask}, {"uid", user.uid},
+            {"gid", user.gid},     {"groups", user.groups}, {"group", launch.group}};
+  json["command"] = json_of_words<Json>(launch.command);
+  json["environment"] = json_of_words<Json>(launch.environment);
+  json["folder"] = json_of_words<Json>({launch.folder});
   const std::string path = job_folder + "/launch";
-  // Words and variables are bytes; what is no UTF-8 cannot come this way.
-  std::string bytes;
-  try {
-    bytes = json.dump();
-  } catch (const Json::exception&) {
-    return unusable(path, text("its words are not UTF-8"));
-  }
-  if (!write_whole(path, bytes)) return unusable(path, ::strerrordesc_np(errno));
+  if (!write_whole(path, json.dump())) return unusable(path, ::strerrordesc_np(errno));
   return Done{};
 }
 
@@ -236,10 +230,12 @@ Result<Launch> read_launch(const std::string& job_folder) try {
   const Json json = Json::parse(*bytes);
   Launch launch;
   Credentials user;
-  json.at("command").get_to(launch.command);
-  json.at("environment").get_to(launch.environment);
+  launch.command = words_in_json(json.at("command"));
+  launch.environment = words_in_json(json.at("environment"));
   json.at("cpus").get_to(launch.cpus);
-  json.at("folder").get_to(launch.folder);
+  // Berth's first broker wrote it as a word alone.
+  const Json& folder = json.at("folder");
+  launch.folder = words_in_json(folder.is_array() ? folder : Json::array({folder})).at(0);
   launch.mask = json.at("umask").get<mode_t>();
   json.at("uid").get_to(user.uid);
   json.at("gid").get_to(user.gid);

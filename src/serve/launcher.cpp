@@ -51,7 +51,7 @@ Status Launcher::make_folder(model::JobId job) const {
 
 Status Launcher::prepare(model::JobId id, const broker::Submission& asked, const Peer& peer) const {
   run::Launch launch;
-  launch.command = asked.job.command;
+  launch.command = asked.command;
   launch.environment = asked.environment;
   launch.folder = asked.folder;
   launch.mask = asked.mask;

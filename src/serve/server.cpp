@@ -37,6 +37,7 @@ using boost::system::error_code;
 
 /// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
 constexpr int kBacklog = 512;
+constexpr int kAtOnce = 64;
 
 void take_query(std::string_view text, std::map<std::string, std::string>& into) {
   for (const std::string_view pair : split(text, '&')) {
@@ -127,9 +128,12 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
     auto turn = calls.upper_bound(last_served);
     if (turn == calls.end()) turn = calls.begin();
     last_served = turn->first;
-    auto [call, answer] = std::move(turn->second.front());
-    turn->second.pop_front();
-    if (turn->second.empty()) calls.erase(turn);
+    auto& theirs = turn->second;
+    // Closed connections do not count any more: a pile of their calls would have no bound.
+    while (theirs.size() > 1 && !theirs.front().second.is_wanted()) theirs.pop_front();
+    auto [call, answer] = std::move(theirs.front());
+    theirs.pop_front();
+    if (theirs.empty()) calls.erase(turn);
     if (!calls.empty()) serve_next();
     if (answer.is_wanted()) handle(std::move(call), answer);
   }
@@ -396,18 +400,6 @@ std::vector<gid_t> groups_of(int socket) {
 }
 
 template <typename Parts>
-void welcome(const std::shared_ptr<Parts>& here, Socket socket) {
-  ucred credentials = {};
-  socklen_t size = sizeof credentials;
-  const bool known =
-      ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
-  if (!known || !make_room(here->open, here->limits, credentials.uid)) return;
-  const Peer peer{credentials.pid, credentials.uid, credentials.gid,
-                  groups_of(socket.native_handle())};
-  std::make_shared<Answer::Connection>(here, std::move(socket), peer)->read();
-}
-
-template <typename Parts>
 void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   ucred credentials = {};
   socklen_t size = sizeof credentials;
@@ -419,14 +411,15 @@ void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
   std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
-/// All that wait at once: else who comes behind a crowd of another user's waits for a turn of each.
+/// Many at once: else who comes behind a crowd of another user's waits for a turn of each. Not all:
+/// who has asked already, and was not heard yet, would count as idle.
 template <typename Parts>
 void accept(const std::shared_ptr<Parts>& parts) {
   parts->acceptor.async_wait(asio::socket_base::wait_read,
                              [weak = std::weak_ptr(parts)](error_code problem) {
                                const auto here = weak.lock();
                                if (!here || problem == asio::error::operation_aborted) return;
-                               for (int i = 0; i < kBacklog && !problem; ++i) {
+                               for (int i = 0; i < kAtOnce && !problem; ++i) {
                                  Socket socket(here->loop);
                                  here->acceptor.accept(socket, problem);
                                  if (!problem) let_in(here, std::move(socket));

@@ -311,7 +311,7 @@ class HostileClients(MachineOfAll):
             body = b"x" * 1000
             for _ in range(100_000 if SOAK else 20_000):
                 one = connect()
-                one.sendall(b"GET /v1/jobs/%d?wait=ended HTTP/1.1\r\nHost: b\r\nContent-Length: 1000\r\n\r\n" % job + body)
+                send_all_of(one, b"GET /v1/jobs/%d?wait=ended HTTP/1.1\r\nHost: b\r\nContent-Length: 1000\r\n\r\n" % job + body)
                 one.close()
             return "left"
 

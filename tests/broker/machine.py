@@ -68,11 +68,12 @@ class Machine(unittest.TestCase):
         return found
 
     def kill_brokers(self):
-        for pid in self.brokers():
+        killed = self.brokers()
+        for pid in killed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         # Who dies still has its socket for a moment.
-        wait_until(lambda: not self.brokers())
+        wait_until(lambda: not set(killed) & set(self.brokers()))
 
     def start(self, *words, **more):
         process = subprocess.Popen([self.berth, *words], env={**self.variables, **more}, stdin=subprocess.PIPE,

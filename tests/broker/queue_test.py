@@ -43,6 +43,19 @@ class Queue(Machine):
         self.assertEqual(self.log(job), f"0 {job} word\n{self.folder}\n0027\n/dev/null\nerr\n")
         self.assertEqual(os.stat(ended["log"]).st_mode & 0o777, 0o600)
 
+    def test_words_variables_and_folders_are_bytes(self):
+        odd = os.fsencode(self.folder) + b"/gr\xfcn"
+        os.mkdir(odd)
+        variables = {os.fsencode(key): os.fsencode(word) for key, word in self.variables.items()}
+        script = b"printf '%s|%s|%s' \"$1\" \"$ODD\" \"$PWD\""
+        done = subprocess.run([self.berth, "run", "--queue", "--gpus", "1", "--name", b"n\xff", "--", "sh", "-c", script, "sh", b"\xfe\x80z"],
+                              env=variables | {b"ODD": b"a\xffb"}, cwd=odd, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = self.ended(int(done.stdout.split()[1]))
+        self.assertEqual(pathlib.Path(job["log"]).read_bytes(), b"\xfe\x80z|a\xffb|" + odd)
+        # What is told of it is text.
+        self.assertEqual((job["name"], job["command"][-1]), ("n\ufffd", "\ufffd\ufffdz"))
+
     def test_how_a_job_ends_is_told(self):
         killed = self.ended(self.queue("--", "sh", "-c", "kill -9 $$"))
         self.assertEqual(killed["outcome"], {"class": "signal", "exit_code": 137, "signal": 9})
@@ -146,6 +159,8 @@ class Queue(Machine):
         long = self.queue("--gpus", "1", "--", "sh", "-c", f"touch {self.folder}/up; while [ ! -e {self.folder}/go ]; do sleep 0.02; done; exit 5")
         short = self.queue("--gpus", "1", "--", "sh", "-c", f"while [ ! -e {self.folder}/now ]; do sleep 0.02; done; exit 6")
         self.assertTrue(wait_until((self.folder / "up").exists))
+        # Confirmed is not started yet: what was not, the next broker starts.
+        self.assertTrue(wait_until(pathlib.Path(self.job(short)["log"]).exists))
         self.kill_brokers()
         (self.folder / "now").touch()  # ends while nobody looks
         self.assertTrue(wait_until(lambda: not self.brokers()))
