@@ -24,6 +24,7 @@
 #include "client/machine.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
+#include "model/device_use.hpp"
 #include "output/error.hpp"
 #include "output/report.hpp"
 #include "policy/demand.hpp"
