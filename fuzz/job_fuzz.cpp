@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(berth::client::job_in({status, text}));
     static_cast<void>(berth::client::jobs_in({status, text}));
     static_cast<void>(berth::client::machine_in({status, text}));
-    static_cast<void>(berth::client::elsewhere_in({status, text}));
+    static_cast<void>(berth::client::closed_in({status, text}));
   }
   return 0;
 }
