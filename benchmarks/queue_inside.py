@@ -37,19 +37,11 @@ def percentiles(times):
     return {"p50": statistics.median(times), "p99": times[min(len(times) - 1, len(times) * 99 // 100)]}
 
 
-def leases():
-    """A thousand leases a second while a hundred clients are connected; of each the time to the answer."""
-    idle = [connection() for _ in range(CLIENTS - 1)]
-    mine, times, start = connection(), [], time.perf_counter()
-    for number in range(2000):
-        time.sleep(max(0.0, start + number / 1000 - time.perf_counter()))
-        before = time.perf_counter()
-        job = call(mine, "POST", "/v1/jobs", {"request": {"gpus": 1}})["job"]
-        times.append((time.perf_counter() - before) * 1000)
-        call(mine, "POST", f"/v1/jobs/{job['id']}/end", {"outcome": {"class": 0, "exit_code": 0}})
-    for one in idle:
-        one.close()
-    return percentiles(times)
+def leases(to, count, rate):
+    """Of `count` leases by a hundred clients, `rate` a second (0: as many as can be): the time to the answer, and how many requests a second: a return is one, too."""
+    program = pathlib.Path(BERTH).with_name("bench_leases")
+    said = subprocess.run([program, to, str(CLIENTS), str(count), str(rate)], check=True, capture_output=True, text=True).stdout.split()
+    return {"p50": float(said[0]) / 1000, "p99": float(said[1]) / 1000, "a_second": 2 * count / float(said[2])}
 
 
 def queued(made, command, folder, **wish):
@@ -85,6 +77,14 @@ def follow(folder):
     call(made, "GET", f"/v1/jobs/{jobs[-1]}?wait=ended")
     at = [time_in(mark) for mark in marks]
     return percentiles([after - before for before, after in zip(at, at[1:])])
+
+
+def array():
+    """A thousand jobs that were submitted at once, until the last has ended."""
+    before = time.perf_counter()
+    words = subprocess.run([BERTH, "run", "--queue", "--cpu", "--array", f"1-{JOBS}", "--", "true"], check=True, capture_output=True, text=True)
+    subprocess.run([BERTH, "wait", words.stdout.split()[1].rstrip(":")], check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - before) * 1000
 
 
 def many_with_berth():
@@ -127,7 +127,8 @@ def main():
     subprocess.run([BERTH, "run", "--gpus", "1", "--", "true"], check=True)  # starts the broker
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        found = {"idle_kib": memory_of_broker(), "lease": leases(), "start": starts(folder), "next": follow(folder),
+        found = {"idle_kib": memory_of_broker(), "echo": leases("-", 3000, 1000), "lease": leases(SOCKET, 3000, 1000),
+                 "saturated": leases(SOCKET, 20000, 0), "array": array(), "start": starts(folder), "next": follow(folder),
                  "berth": many_with_berth(), "tsp": many_with_task_spooler(folder)}
     print(json.dumps(found))
 

@@ -11,10 +11,6 @@
 namespace berth::broker {
 namespace {
 
-Error no_such_job(JobId id) {
-  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
-}
-
 int user_of(const Job& job) {
   return static_cast<int>(job.uid);
 }
@@ -34,6 +30,10 @@ std::string unit_of(const model::Snapshot& snapshot, int index, const std::strin
 }
 
 }  // namespace
+
+Error no_such_job(JobId id) {
+  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
+}
 
 Broker::Broker(policy::QueueRules rules) : queue_(policy::Pool{}, rules) {
   ledger_.kept = true;

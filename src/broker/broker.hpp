@@ -37,6 +37,9 @@ struct Caller {
   bool admin = false;
 };
 
+/// E0901
+[[nodiscard]] Error no_such_job(JobId id);
+
 class Broker {
  public:
   explicit Broker(policy::QueueRules rules = {});

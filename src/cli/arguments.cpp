@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "cli/verb.hpp"
 
 namespace berth::cli {
@@ -22,6 +23,11 @@ std::vector<std::string_view> choices(const Option& option) {
     return (c >= 'a' && c <= 'z') || c == '|' || c == '-';
   });
   return literal ? split(value, '|') : std::vector<std::string_view>{};
+}
+
+Error contradiction(std::string_view one, std::string_view other) {
+  return {ErrorCode::kInvalidArgument, "E0010", text("{} and {} contradict each other", one, other),
+          text("leave one of them out")};
 }
 
 const Option* find_option(const Verb& verb, std::string_view word) {

@@ -10,9 +10,7 @@ namespace berth::cli {
 Result<model::Snapshot> look(const Context& context, Processes processes, bool opencl) {
   const Arguments& asked = context.arguments;
   if (asked.has("--opencl") && asked.has("--no-opencl"))
-    return Error{ErrorCode::kInvalidArgument, "E0010",
-                 text("{} and {} contradict each other", "--opencl", "--no-opencl"),
-                 text("leave one of them out")};
+    return contradiction("--opencl", "--no-opencl");
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   inventory::Options options;

@@ -22,11 +22,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Error contradiction(const char* one, const char* other) {
-  return {ErrorCode::kInvalidArgument, "E0010", text("{} and {} contradict each other", one, other),
-          text("leave one of them out")};
-}
-
 /// umask() tells only by setting; this thread is the only one yet.
 mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);

@@ -30,11 +30,6 @@ Result<std::optional<int>> parse_gpus(const Arguments& arguments) {
   return std::optional<int>(static_cast<int>(*number));
 }
 
-Error contradiction(const char* one, const char* other) {
-  return {ErrorCode::kInvalidArgument, "E0010", text("{} and {} contradict each other", one, other),
-          text("leave one of them out")};
-}
-
 /// On the CPU there is nothing that could be given a number or memory.
 Status check_cpu(const Arguments& arguments, model::Request& request) {
   if (arguments.has("--cpu")) {

@@ -75,16 +75,10 @@ void note(const Context& context, const std::string& sentence, const std::string
   if (!hint.empty()) context.err(text("hint: {}", hint) + "\n");
 }
 
-bool is_gpu(const model::Device& device) {
-  const auto& why = device.health_reasons;
-  return device.kind == model::DeviceKind::kGpu && device.managed &&
-         std::find(why.begin(), why.end(), model::kOutOfReach) == why.end();
-}
-
 /// Where the kernel lets only jobs open GPUs, we see none, and the broker tells which there are.
 void ask_the_broker(model::Snapshot& seen) {
   const auto gpus = [](const model::Snapshot& of) {
-    return std::count_if(of.devices.begin(), of.devices.end(), is_gpu);
+    return std::count_if(of.devices.begin(), of.devices.end(), model::is_gpu);
   };
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
   auto client = broker_here(client::IfNone::kFail);

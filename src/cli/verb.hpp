@@ -91,6 +91,8 @@ struct Verb {
 /// its choices), E0004 (a word too many), and a "did you mean". Words after "--" are the command,
 /// or operands where the verb takes none.
 [[nodiscard]] Result<Arguments> parse(const Verb& verb, const std::vector<std::string>& words);
+/// Of two options that cannot both be meant: E0010.
+[[nodiscard]] Error contradiction(std::string_view one, std::string_view other);
 /// The help page of one verb; of all where verb is nullptr. At most 100 columns.
 [[nodiscard]] std::string help(const Verb* verb, const output::Terminal& terminal);
 using berth::nearest;

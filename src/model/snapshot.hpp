@@ -54,6 +54,11 @@ struct Snapshot {
   std::vector<Unattributed> unattributed;
   std::optional<std::vector<Holding>> leases;  // nullopt: nobody keeps any, or was asked
   std::vector<std::string> notes;  // sentences for people, translated ("OpenCL was not asked")
+
+  /// Nothing is asked of who only draws.
+  [[nodiscard]] bool lacks_lease(const DeviceProcess& one) const {
+    return leases && one.kind.compute && !one.job;
+  }
 };
 
 }  // namespace berth::model

@@ -78,9 +78,8 @@ std::string users_of(const Device& device, const std::string& partition,
         (!partition.empty() && process.partition_uuid != partition))
       continue;
     if (process.job) there.push_back(*process.job);
-    const bool lacks = snapshot.leases && process.kind.compute && !process.job;
     std::string name = process.user.empty() ? "?" : printable(process.user);
-    if (lacks) name = text("{} (no lease)", name);
+    if (snapshot.lacks_lease(process)) name = text("{} (no lease)", name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   for (const model::Holding& one : leases)

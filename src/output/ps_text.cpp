@@ -69,15 +69,10 @@ std::string name_of(const model::Partition* part) {
   return std::to_string(part->index) + (name.empty() ? "" : " " + name);
 }
 
-/// Nothing is asked of who only draws.
-bool lacks_lease(const DeviceProcess& process, const model::Snapshot& snapshot) {
-  return snapshot.leases && process.kind.compute && !process.job;
-}
-
 Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
   if (process.job) return std::to_string(*process.job);
-  return lacks_lease(process, snapshot) ? Cell(std::string(tr("no lease")), Style::kYellow)
-                                        : Cell("");
+  return snapshot.lacks_lease(process) ? Cell(std::string(tr("no lease")), Style::kYellow)
+                                       : Cell("");
 }
 
 struct Shape {

@@ -23,7 +23,7 @@
 namespace berth::run {
 namespace {
 
-constexpr std::size_t kLongestPath = 4096;
+constexpr std::size_t kLongestMessage = 128 << 10;  // a socket of this kind takes more at once
 
 struct Born {
   std::int32_t pid = -1;
@@ -56,15 +56,16 @@ class Nurse {
 
  private:
   void bear() {
-    std::array<char, kLongestPath> path;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    const ssize_t n = ::recv(channel_, path.data(), path.size(), 0);
+    const ssize_t n = ::recv(channel_, message_.data(), message_.size(), 0);
     if (n < 0 && errno == EINTR) return;
     if (n <= 0) return close_channel();
     const pid_t child = ::fork();
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
-      keep_queued(std::string(path.data(), static_cast<std::size_t>(n)));
+      const auto start = start_in({message_.data(), static_cast<std::size_t>(n)});
+      if (!start) ::_exit(1);
+      keep_queued(*start);
     }
     if (child > 0) keepers_.push_back(child);
     const Born born{child, child < 0 ? errno : 0};
@@ -100,6 +101,7 @@ class Nurse {
   int channel_;
   sigset_t blocked_;
   Descriptor signals_;
+  std::vector<char> message_ = std::vector<char>(kLongestMessage);
   std::vector<pid_t> keepers_;
   int sweeps_ = 0;  // still to be made
 };
@@ -141,9 +143,9 @@ Result<Descriptor> fork_nurse(const rlimit& files) {
 }
 
 /// {-1, EPIPE}: there is no nurse any more.
-Born ask(int channel, const std::string& job_folder) {
+Born ask(int channel, const std::string& message) {
   Born born{-1, EPIPE};
-  if (::send(channel, job_folder.data(), job_folder.size(), MSG_NOSIGNAL) < 0) return {-1, errno};
+  if (::send(channel, message.data(), message.size(), MSG_NOSIGNAL) < 0) return {-1, errno};
   ssize_t n = -1;
   while ((n = ::recv(channel, &born, sizeof born, 0)) < 0 && errno == EINTR) {
   }
@@ -160,16 +162,17 @@ Result<Nursery> Nursery::start() {
   return Nursery(*std::move(channel), files);
 }
 
-Result<model::ProcessId> Nursery::keep(const std::string& job_folder) {
-  if (job_folder.size() >= kLongestPath) return cannot(ENAMETOOLONG);
-  Born born = ask(channel_.get(), job_folder);
+Result<model::ProcessId> Nursery::keep(const Start& start) {
+  const std::string message = message_of(start);
+  if (message.size() > kLongestMessage) return cannot(EMSGSIZE);
+  Born born = ask(channel_.get(), message);
   if (born.error == EPIPE) {
     // Somebody killed it. We have threads by now; the next one uses nothing that they could have
     // locked but memory, which the C library looks after.
     auto channel = fork_nurse(files_);
     if (!channel) return std::move(channel).error();
     channel_ = *std::move(channel);
-    born = ask(channel_.get(), job_folder);
+    born = ask(channel_.get(), message);
   }
   if (born.pid < 0) return cannot(born.error);
   const auto stat = read_stat("/proc", born.pid);

@@ -10,6 +10,7 @@
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
+#include "run/launch_file.hpp"
 
 namespace berth::run {
 
@@ -20,8 +21,8 @@ class Nursery {
   Nursery(Nursery&&) = default;
   Nursery& operator=(Nursery&&) = default;
 
-  /// A keeper for the job of this folder (queued.hpp). Fails with kUnavailable (E0512).
-  [[nodiscard]] Result<model::ProcessId> keep(const std::string& job_folder);
+  /// A keeper for this job (queued.hpp). Fails with kUnavailable (E0512).
+  [[nodiscard]] Result<model::ProcessId> keep(const Start& start);
 
  private:
   Nursery(Descriptor channel, const rlimit& files) : channel_(std::move(channel)), files_(files) {}

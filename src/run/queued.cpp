@@ -16,7 +16,6 @@
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
-#include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "run/descendants.hpp"
 #include "run/ending.hpp"
@@ -30,44 +29,14 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostLaunchBytes = 4U << 20U;
 constexpr int kNotStarted = 125;
-
-Error unusable(const std::string& path, const std::string& why) {
-  return {ErrorCode::kUnavailable, "E0517",
-          text("the job's file {} cannot be used: {}", printable(path), why),
-          "df -h " + printable(path)};
-}
-
-/// Complete or not there.
-bool write_whole(const std::string& path, std::string_view bytes) {
-  const std::string draft = path + "." + std::to_string(::getpid());
-  {
-    const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!file) return false;
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        ::unlink(draft.c_str());
-        return false;
-      }
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-  return ::rename(draft.c_str(), path.c_str()) == 0;
-}
 
 /// Of several keepers of one job exactly one gets true, and that is written before anything starts.
 bool claim(const std::string& job_folder) {
   const auto self = read_stat("/proc", ::getpid());
   if (!self) return false;
-  const std::string mine = job_folder + "/keeper." + std::to_string(::getpid());
-  if (!write_whole(mine, std::to_string(::getpid()) + " " + std::to_string(self->start_ticks)))
-    return false;
-  const bool first = ::link(mine.c_str(), (job_folder + "/keeper").c_str()) == 0;
-  ::unlink(mine.c_str());
-  return first;
+  const std::string mine = std::to_string(::getpid()) + " " + std::to_string(self->start_ticks);
+  return ::symlink(mine.c_str(), (job_folder + "/keeper").c_str()) == 0;
 }
 
 bool use_log(const std::string& job_folder, const std::optional<Credentials>& user) {
@@ -195,63 +164,28 @@ class LoneKeeper {
   bool ended_ = false, told_to_end_ = false;
 };
 
-void keep(const std::string& job_folder) {
-  const auto launch = read_launch(job_folder);
-  if (!launch || !claim(job_folder)) return;
-  reserve_status(job_folder);
-  if (!use_log(job_folder, launch->user)) {
-    write_status(job_folder, 0, kNotStarted << 8);
+void keep(const Start& start) {
+  auto launch = read_launch(start.launch_folder);
+  if (!launch || !claim(start.job_folder)) return;
+  add(start, *launch);
+  reserve_status(start.job_folder);
+  if (!use_log(start.job_folder, launch->user)) {
+    write_status(start.job_folder, 0, kNotStarted << 8);
     return;
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   close_all_but({0, 1, 2});
-  LoneKeeper keeper(*launch, job_folder);
+  LoneKeeper keeper(*launch, start.job_folder);
   keeper.run();
 }
 
 }  // namespace
 
-Status write_launch(const std::string& job_folder, const Launch& launch) {
-  const Credentials user = launch.user.value_or(Credentials{});
-  Json json{{"cpus", launch.cpus}, {"umask", *launch.mask}, {"uid", user.uid},
-            {"gid", user.gid},     {"groups", user.groups}, {"group", launch.group}};
-  json["command"] = json_of_words<Json>(launch.command);
-  json["environment"] = json_of_words<Json>(launch.environment);
-  json["folder"] = json_of_words<Json>({launch.folder});
-  const std::string path = job_folder + "/launch";
-  if (!write_whole(path, json.dump())) return unusable(path, ::strerrordesc_np(errno));
-  return Done{};
-}
-
-Result<Launch> read_launch(const std::string& job_folder) try {
-  const std::string path = job_folder + "/launch";
-  const auto bytes = slurp(path, kMostLaunchBytes);
-  if (!bytes) return unusable(path, text("it cannot be read"));
-  const Json json = Json::parse(*bytes);
-  Launch launch;
-  Credentials user;
-  launch.command = words_in_json(json.at("command"));
-  launch.environment = words_in_json(json.at("environment"));
-  json.at("cpus").get_to(launch.cpus);
-  // Berth's first broker wrote it as a word alone.
-  const Json& folder = json.at("folder");
-  launch.folder = words_in_json(folder.is_array() ? folder : Json::array({folder})).at(0);
-  launch.mask = json.at("umask").get<mode_t>();
-  json.at("uid").get_to(user.uid);
-  json.at("gid").get_to(user.gid);
-  json.at("groups").get_to(user.groups);
-  launch.user = std::move(user);
-  if (json.contains("group")) json["group"].get_to(launch.group);
-  if (launch.command.empty()) return unusable(path, text("it has no command"));
-  return launch;
-} catch (const Json::exception& problem) {
-  return unusable(job_folder + "/launch", printable(problem.what()));
-}
-
 std::optional<model::ProcessId> keeper_of(const std::string& job_folder) {
-  const auto line = read_line(job_folder + "/keeper");
-  if (!line) return std::nullopt;
-  const auto words = split(*line, ' ');
+  std::array<char, 64> line;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const ssize_t n = ::readlink((job_folder + "/keeper").c_str(), line.data(), line.size());
+  if (n < 0) return std::nullopt;
+  const auto words = split(std::string_view(line.data(), static_cast<std::size_t>(n)), ' ');
   if (words.size() != 2) return std::nullopt;
   const auto pid = to_number(words[0]);
   const auto ticks = to_number(words[1]);
@@ -276,11 +210,11 @@ std::optional<model::Outcome> outcome_of(const std::string& job_folder) {
   return outcome;
 }
 
-void keep_queued(const std::string& job_folder) {
+void keep_queued(const Start& start) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
   call_oneself("job-keeper");
-  keep(job_folder);
+  keep(start);
   ::_exit(0);
 }
 

@@ -2,8 +2,9 @@
 // from the job's folder, sends the output to its log, and leaves the exit status there. It outlives
 // the broker, which asks the folder afterwards.
 //
-// FOLDER/launch  what to start (JSON, 0600)      FOLDER/keeper  who keeps it: "PID START_TICKS"
-// FOLDER/log     the output, its user's          FOLDER/status  how it ended (job_folder.hpp)
+// FOLDER/launch  what to start (launch_file.hpp)   FOLDER/log     the output, its user's
+// FOLDER/keeper  who keeps it: a symbolic link to "PID START_TICKS", made in one step with what it
+//                says, by one alone                FOLDER/status  how it ended (job_folder.hpp)
 //
 // The folder belongs to the broker's user, and so does the keeper, also where that is root: only
 // the workload becomes the job's user, who can change nothing here but the log.
@@ -17,14 +18,9 @@
 
 #include "base/result.hpp"
 #include "model/job.hpp"
-#include "run/launch.hpp"
+#include "run/launch_file.hpp"
 
 namespace berth::run {
-
-/// Fails with kUnavailable (E0517).
-[[nodiscard]] Status write_launch(const std::string& job_folder, const Launch& launch);
-/// Fails with kUnavailable (E0517) where it is not there or not ours.
-[[nodiscard]] Result<Launch> read_launch(const std::string& job_folder);
 
 /// Who keeps the job; nullopt: nobody began to.
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_folder);
@@ -32,6 +28,6 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_folder);
 
 /// The rest of the life of a fresh process. Of several for one folder only the first keeps the job.
-[[noreturn]] void keep_queued(const std::string& job_folder);
+[[noreturn]] void keep_queued(const Start& start);
 
 }  // namespace berth::run

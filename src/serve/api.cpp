@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 using broker::Caller;
+using broker::no_such_job;
 using model::Job;
 using model::JobId;
 using model::JobState;
@@ -80,6 +81,8 @@ output::ShownJob Api::shown(const Job& job, const Call& call) const {
 }
 
 void Api::act(const Call& call, const Answer& answer) {
+  // Nobody is told what is not written down.
+  if (call.method == "GET") answer_all();
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');
   const auto number = parts.size() > 2 ? to_number(parts[2]).value_or(-1) : -1;
   const auto id = number >= 0 ? std::optional(static_cast<JobId>(number)) : std::nullopt;
@@ -112,8 +115,7 @@ void Api::drain(bool drained, const Call& call, const Answer& answer) {
   const bool is_named = body.is_object() && unit != body.end() && unit->is_string();
   if (auto done = execution_.drain(is_named ? unit->get<std::string>() : "", drained); !done)
     return answer.send(refusal(done.error()));
-  if (!execution_.settle()) return answer.send(refusal(*execution_.fault()));
-  list(call, answer);
+  changed_.push_back({0, asker(call, answer)});
 }
 
 void Api::submit(const Call& call, const Answer& answer) {
@@ -131,10 +133,19 @@ void Api::submit(const Call& call, const Answer& answer) {
   const auto id = is_array ? execution_.submit_array(*asked, *range, call.peer)
                            : execution_.submit(*asked, call.peer);
   if (!id) return answer.send(refusal(id.error()));
-  if (execution_.settle())
-    show(*id, call, answer);
-  else
-    answer.send(refusal(*execution_.fault()));
+  changed_.push_back({*id, asker(call, answer)});
+}
+
+void Api::answer_all() {
+  if (changed_.empty()) return;
+  const bool is_written = execution_.settle();
+  for (const auto& [id, who] : std::exchange(changed_, {}))
+    if (!is_written)
+      who.answer.send(refusal(*execution_.fault()));
+    else if (id == 0)
+      list(who.call, who.answer);
+    else
+      show(id, who.call, who.answer);
 }
 
 void Api::list(const Call& call, const Answer& answer) {
@@ -150,7 +161,7 @@ void Api::list(const Call& call, const Answer& answer) {
 
 /// First what is there, then each change, as they are shown to this caller.
 void Api::listen(const Call& call, const Answer& answer) {
-  listeners_.push_back({{call.method, call.path, call.query, "", call.peer}, answer});
+  listeners_.push_back(asker(call, answer));
   std::string all;
   for (const auto& [id, job] : execution_.broker().jobs())
     if (!model::has_ended(job.state)) all += event_of(events_, shown(job, call));
@@ -158,16 +169,16 @@ void Api::listen(const Call& call, const Answer& answer) {
 }
 
 void Api::tell_listeners(const std::set<JobId>& changed) {
-  listeners_.remove_if([](const Listener& one) { return !one.answer.is_wanted(); });
+  listeners_.remove_if([](const Waiting& one) { return !one.answer.is_wanted(); });
   if (listeners_.empty()) return;
   ++events_;
-  for (const Listener& one : listeners_)
+  for (const Waiting& one : listeners_)
     for (const JobId id : changed)
       one.answer.stream(event_of(events_, shown(*execution_.broker().job(id), one.call)));
 }
 
 void Api::beat() {
-  for (const Listener& one : listeners_) one.answer.stream(":\n\n");
+  for (const Waiting& one : listeners_) one.answer.stream(":\n\n");
 }
 
 /// With ?wait=started or ?wait=ended the answer comes when that is so.
@@ -196,10 +207,10 @@ void Api::show_array(JobId id, const Call& call, const Answer& answer) {
 /// many.
 void Api::keep_waiting(JobId id, const Call& call, const Answer& answer) {
   if (waiting_.size() >= look_through_at_) {
-    waiting_.remove_if([](const Waiting& one) { return !one.answer.is_wanted(); });
+    std::erase_if(waiting_, [](const auto& one) { return !one.second.answer.is_wanted(); });
     look_through_at_ = std::max<std::size_t>(64, 2 * waiting_.size());
   }
-  waiting_.push_back({id, {call.method, call.path, call.query, "", call.peer}, answer});
+  waiting_.emplace(id, asker(call, answer));
 }
 
 /// What a job that waits is waiting for: who stands before it is no secret.
@@ -230,10 +241,7 @@ void Api::change(JobId id, std::string_view what, const Call& call, const Answer
   const Status done =
       of_array.empty() ? change_one(id, what, call) : change_array(of_array, what, call);
   if (!done) return answer.send(refusal(done.error()));
-  if (execution_.settle())
-    show(id, call, answer);
-  else
-    answer.send(refusal(*execution_.fault()));
+  changed_.push_back({id, asker(call, answer)});
 }
 
 Status Api::change_one(JobId id, std::string_view what, const Call& call) {
@@ -275,15 +283,12 @@ Status Api::change_running(JobId id, std::string_view what, const Call& call) {
 
 void Api::tell(const std::set<JobId>& changed) {
   tell_listeners(changed);
-  std::list<Waiting> now_told;
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    const auto next = std::next(at);
-    if (changed.contains(at->job) || !at->answer.is_wanted())
-      now_told.splice(now_told.end(), waiting_, at);
-    at = next;
-  }
-  for (const Waiting& one : now_told)
-    if (one.answer.is_wanted()) show(one.job, one.call, one.answer);
+  std::vector<decltype(waiting_)::node_type> told;
+  for (const JobId id : changed)
+    for (auto at = waiting_.find(id); at != waiting_.end(); at = waiting_.find(id))
+      told.push_back(waiting_.extract(at));
+  for (const auto& one : told)
+    if (one.mapped().answer.is_wanted()) show(one.key(), one.mapped().call, one.mapped().answer);
 }
 
 }  // namespace berth::serve

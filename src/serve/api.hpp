@@ -2,7 +2,9 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "output/jobs_json.hpp"
 #include "serve/execution.hpp"
@@ -17,7 +19,10 @@ class Api {
   Api(Execution& execution, const std::vector<std::uint32_t>& admin_gids)
       : execution_(execution), admin_gids_(admin_gids) {}
 
+  /// What changes something is answered by answer_all(), or by the next act() that only asks.
   void act(const Call& call, const Answer& answer);
+  /// What changed is written down, once for all, and then told.
+  void answer_all();
   /// Answers who waits for one of these, and tells who listens.
   void tell(const std::set<model::JobId>& changed);
   /// So that listeners, and what is between, know that we are there.
@@ -41,20 +46,23 @@ class Api {
   [[nodiscard]] output::ShownJob shown(const model::Job& job, const Call& call) const;
 
   struct Waiting {
-    model::JobId job = 0;
-    Call call;
+    Call call;  // without its body
     Answer answer;
   };
+  [[nodiscard]] static Waiting asker(const Call& call, const Answer& answer) {
+    return {{call.method, call.path, call.query, "", call.peer}, answer};
+  }
   [[nodiscard]] broker::Caller caller_of(const Call& call) const;
   Execution& execution_;
   const std::vector<std::uint32_t>& admin_gids_;
   system::UserNames users_{"/etc"};
-  std::list<Waiting> waiting_;
-  struct Listener {
-    Call call;  // who it is
-    Answer answer;
+  struct Changed {
+    model::JobId id = 0;  // 0: all are to be shown
+    Waiting who;
   };
-  std::list<Listener> listeners_;
+  std::vector<Changed> changed_;
+  std::multimap<model::JobId, Waiting> waiting_;
+  std::list<Waiting> listeners_;
   std::uint64_t events_ = 0;
   std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone
 };

@@ -22,8 +22,10 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// A look at the machine serves that long: longer, and somebody may have come meanwhile.
+/// A look at the machine serves that long: longer, and somebody may have come meanwhile. Where
+/// calls come all the time the next look is begun before, so that none of them waits for it.
 constexpr std::chrono::seconds kFresh(2);
+constexpr std::chrono::seconds kSoonOld(1);
 constexpr std::chrono::milliseconds kLastWords(200);
 constexpr std::uint64_t kBeat = 15;  // ticks
 
@@ -43,9 +45,10 @@ class Daemon {
         }) {}
 
   Status run(const std::function<void()>& ready) {
-    auto server =
-        Server::listen(loop_, options_.socket, options_.for_all,
-                       [this](Call call, const Answer& answer) { take(std::move(call), answer); });
+    auto server = Server::listen(
+        loop_, options_.socket, options_.for_all,
+        [this](Call call, const Answer& answer) { take(std::move(call), answer); },
+        [this] { rest(); });
     if (!server) return server.error();
     server_ = *std::move(server);
     signals_.async_wait([this](error_code problem, int) {
@@ -85,16 +88,20 @@ class Daemon {
     }
     for (auto& [call, answer] : std::exchange(held_, {})) api_.act(call, answer);
     execution_.settle();
+    rest();
+  }
+
+  void rest() {
+    api_.answer_all();
     leave_at_a_fault();
   }
 
   void take(Call call, const Answer& answer) {
     last_call_ = now().steady;
-    const bool needs_look = call.method == "POST" && now().steady - seen_at_ > kFresh;
-    if (is_restored_ && !needs_look) {
-      api_.act(call, answer);
-      return leave_at_a_fault();
-    }
+    const auto age = last_call_ - seen_at_;
+    const bool wants_look = call.method == "POST" && age > kSoonOld;
+    if (wants_look) look();
+    if (is_restored_ && !(wants_look && age > kFresh)) return api_.act(call, answer);
     if (held_.size() >= look_through_at_) {
       std::erase_if(held_, [](const auto& one) { return !one.second.is_wanted(); });
       look_through_at_ = std::max<std::size_t>(64, 2 * held_.size());

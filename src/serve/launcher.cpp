@@ -13,6 +13,7 @@
 #include "model/cpu_list.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
+#include "run/launch_file.hpp"
 #include "run/queued.hpp"
 
 namespace berth::serve {
@@ -27,8 +28,8 @@ Error unusable(const std::string& folder, int problem) {
       "df -h " + printable(folder)};
 }
 
-std::map<std::string, std::string> variables_of(const std::vector<std::string>& environment) {
-  std::map<std::string, std::string> variables;
+Launcher::Variables variables_of(const std::vector<std::string>& environment) {
+  Launcher::Variables variables;
   for (const std::string& one : environment)
     if (const auto at = one.find('='); at != std::string::npos && at > 0)
       variables[one.substr(0, at)] = one.substr(at + 1);
@@ -49,7 +50,7 @@ Status Launcher::make_folder(model::JobId job) const {
   return unusable(mine, errno);
 }
 
-Status Launcher::prepare(model::JobId id, const broker::Submission& asked, const Peer& peer) const {
+Status Launcher::prepare(model::JobId id, const broker::Submission& asked, const Peer& peer) {
   run::Launch launch;
   launch.command = asked.command;
   launch.environment = asked.environment;
@@ -67,7 +68,18 @@ Status Launcher::prepare(model::JobId id, const broker::Submission& asked, const
     forget(id);
     return written;
   }
+  last_ = {id, variables_of(asked.environment)};
   return Done{};
+}
+
+/// Jobs of an array have them in common, and most jobs start as soon as they are there.
+Result<const Launcher::Variables*> Launcher::variables(model::JobId launched) {
+  if (last_.first != launched) {
+    const auto launch = run::read_launch(folder(launched));
+    if (!launch) return launch.error();
+    last_ = {launched, variables_of(launch->environment)};
+  }
+  return &last_.second;
 }
 
 Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapshot& snapshot) {
@@ -75,30 +87,26 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, const model::Snapsh
   for (const model::Grant& grant : job.grants) units.push_back(grant.unit);
   const auto placement = policy::place_leased(job.request, units, job.affinity, snapshot);
   if (!placement) return placement.error();
-  auto launch = run::read_launch(folder(job.task ? job.task->array : job.id));
-  if (!launch) return std::move(launch).error();
+  const model::JobId launched = job.task ? job.task->array : job.id;
+  const auto submitted = variables(launched);
+  if (!submitted) return submitted.error();
   if (job.task) {
     forget(job.id);
     if (auto made = make_folder(job.id); !made) return std::move(made).error();
   }
-  auto variables = variables_of(launch->environment);
-  const auto environment = policy::environment_for(*placement, snapshot, variables, {});
+  const auto environment = policy::environment_for(*placement, snapshot, **submitted, {});
+  run::Start start{folder(job.id), folder(launched), {}, {}, {}, job.group};
   for (const model::Setting& one : environment.settings) {
-    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
-    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
+    if (one.action == model::Setting::Action::kSet) start.set[one.name] = one.value;
+    if (one.action == model::Setting::Action::kUnset) start.unset.push_back(one.name);
   }
-  variables["BERTH_JOB"] = std::to_string(job.id);
+  start.set["BERTH_JOB"] = std::to_string(job.id);
   if (job.task) {
-    variables["BERTH_ARRAY"] = std::to_string(job.task->array);
-    variables["BERTH_ARRAY_INDEX"] = std::to_string(job.task->index);
+    start.set["BERTH_ARRAY"] = std::to_string(job.task->array);
+    start.set["BERTH_ARRAY_INDEX"] = std::to_string(job.task->index);
   }
-  launch->environment.clear();
-  for (const auto& [name, value] : variables) launch->environment.push_back(name + "=" + value);
-  launch->group = job.group;
-  launch->cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
-  if (auto written = run::write_launch(folder(job.id), *launch); !written)
-    return std::move(written).error();
-  return nursery_.keep(folder(job.id));
+  start.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
+  return nursery_.keep(start);
 }
 
 std::optional<model::ProcessId> Launcher::keeper(model::JobId job) const {

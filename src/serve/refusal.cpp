@@ -38,8 +38,4 @@ Error no_such_place(const Call& call) {
           text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
 }
 
-Error no_such_job(model::JobId id) {
-  return {ErrorCode::kNotFound, "E0901", text("there is no job {}", id), "berth jobs"};
-}
-
 }  // namespace berth::serve

@@ -9,6 +9,5 @@ namespace berth::serve {
 
 [[nodiscard]] Reply refusal(const Error& error);
 [[nodiscard]] Error no_such_place(const Call& call);  // E0911
-[[nodiscard]] Error no_such_job(model::JobId id);     // E0901
 
 }  // namespace berth::serve

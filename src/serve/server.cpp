@@ -38,6 +38,8 @@ using boost::system::error_code;
 /// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
 constexpr int kBacklog = 512;
 constexpr int kAtOnce = 64;
+/// Calls before the loop turns: answers to them go out only then.
+constexpr int kCallsAtOnce = 16;
 
 void take_query(std::string_view text, std::map<std::string, std::string>& into) {
   for (const std::string_view pair : split(text, '&')) {
@@ -97,11 +99,17 @@ bool decode(std::string_view text, std::string& into) {
 }
 
 struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
-  Parts(asio::io_context& on, Handle to, Limits within)
-      : loop(on), handle(std::move(to)), limits(within), acceptor(on), again(on) {}
+  Parts(asio::io_context& on, Handle to, Rest then, Limits within)
+      : loop(on),
+        handle(std::move(to)),
+        rest(std::move(then)),
+        limits(within),
+        acceptor(on),
+        again(on) {}
 
   asio::io_context& loop;
   Handle handle;
+  Rest rest;
   Limits limits;
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer again;
@@ -117,12 +125,17 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   void take(Call call, Answer answer) {
     const bool is_first = calls.empty();
     calls[call.peer.uid].emplace_back(std::move(call), std::move(answer));
-    if (is_first) serve_next();
+    if (is_first) serve_soon();
   }
-  void serve_next() {
+  void serve_soon() {
     asio::post(loop, [weak = weak_from_this()] {
-      if (const auto here = weak.lock()) here->serve_one();
+      if (const auto here = weak.lock()) here->serve();
     });
+  }
+  void serve() {
+    for (int i = 0; i < kCallsAtOnce && !calls.empty(); ++i) serve_one();
+    rest();
+    if (!calls.empty()) serve_soon();
   }
   void serve_one() {
     auto turn = calls.upper_bound(last_served);
@@ -134,7 +147,6 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
     auto [call, answer] = std::move(theirs.front());
     theirs.pop_front();
     if (theirs.empty()) calls.erase(turn);
-    if (!calls.empty()) serve_next();
     if (answer.is_wanted()) handle(std::move(call), answer);
   }
 };
@@ -437,10 +449,11 @@ void accept(const std::shared_ptr<Parts>& parts) {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std::string& path,
-                                               bool for_all, Handle handle, Limits limits) {
+                                               bool for_all, Handle handle, Rest rest,
+                                               Limits limits) {
   const auto address = address_of(path);
   if (!address) return cannot_listen(path, ENAMETOOLONG);
-  auto parts = std::make_shared<Parts>(loop, std::move(handle), limits);
+  auto parts = std::make_shared<Parts>(loop, std::move(handle), std::move(rest), limits);
   parts->path = path;
   // Of two that start at once one gets the lock; it alone may take away what a dead one left.
   parts->lock.reset(

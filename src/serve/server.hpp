@@ -73,12 +73,15 @@ struct Limits {
 class Server {
  public:
   using Handle = std::function<void(Call, const Answer&)>;
+  /// Called when the calls that are there were handled: what many of them need can be done once.
+  using Rest = std::function<void()>;
   /// Makes the socket, mode 0600 or, for all users of the machine, 0666 (identity comes from the
   /// kernel). What lies there and answers nobody is replaced. Fails with kUnavailable (E0909:
   /// another broker listens there; E0910: the socket cannot be made).
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
                                                               const std::string& path, bool for_all,
-                                                              Handle handle, Limits limits = {});
+                                                              Handle handle, Rest rest,
+                                                              Limits limits = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();

@@ -23,7 +23,8 @@ using berth::serve::Server;
 
 namespace {
 
-/// A server on a thread of its own that echoes; "/later" is answered when "/now" is called.
+/// A server on a thread of its own that echoes; "/later" is answered when "/now" is called, "/rest"
+/// when what came with it was handled.
 class Running {
  public:
   explicit Running(Limits limits = {}) {
@@ -34,6 +35,10 @@ class Running {
             waiting.push_back(answer);
             return;
           }
+          if (call.path == "/rest") {
+            resting.push_back(answer);
+            return;
+          }
           if (call.path == "/now")
             for (const Answer& one : waiting) one.send({200, one.is_wanted() ? "now" : "?"});
           std::string said = call.method + " " + call.path + " " + call.body;
@@ -41,6 +46,9 @@ class Running {
           if (call.path == "/who")
             said = std::to_string(call.peer.uid) + " " + std::to_string(call.peer.pid);
           answer.send({call.path == "/missing" ? 404 : 200, said});
+        },
+        [this] {
+          for (const Answer& one : std::exchange(resting, {})) one.send({200, "rested"});
         },
         limits);
     REQUIRE(made);
@@ -70,7 +78,7 @@ class Running {
   berth::system::TemporaryTree folder;
   boost::asio::io_context loop;
   std::unique_ptr<Server> server;
-  std::vector<Answer> waiting;
+  std::vector<Answer> waiting, resting;
   std::thread thread;
 };
 
@@ -115,6 +123,16 @@ TEST_CASE("a call is answered, and the connection serves the next one") {
   struct stat status = {};
   REQUIRE(::stat(server.path().c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("when the calls that are there were handled, what they have in common is done") {
+  const Running server;
+  const Descriptor one = server.connect();
+  const Descriptor other = server.connect();
+  say(one, get("/rest"));
+  say(other, get("/rest"));
+  CHECK(has(hear(one, "rested"), "200 OK"));
+  CHECK(has(hear(other, "rested"), "200 OK"));
 }
 
 TEST_CASE("who calls is told by the kernel") {
@@ -179,8 +197,8 @@ TEST_CASE("who opens too many connections loses the oldest idle one") {
 TEST_CASE("one path has one server, and what a dead one left is replaced") {
   Running server;
   boost::asio::io_context other;
-  const auto second =
-      Server::listen(other, server.path(), false, [](const Call&, const Answer&) {});
+  const auto second = Server::listen(
+      other, server.path(), false, [](const Call&, const Answer&) {}, [] {});
   REQUIRE_FALSE(second);
   CHECK(second.error().id == "E0909");
   const std::string stale = server.folder.path + "/stale";
@@ -191,12 +209,14 @@ TEST_CASE("one path has one server, and what a dead one left is replaced") {
     std::strcpy(address.sun_path, stale.c_str());
     REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   }
-  CHECK(Server::listen(other, stale, false, [](const Call&, const Answer&) {}));
-  CHECK(
-      Server::listen(other, "/proc/none/s", false, [](const Call&, const Answer&) {}).error().id ==
-      "E0910");
-  CHECK(Server::listen(other, "/tmp/" + std::string(200, 'x'), false,
-                       [](const Call&, const Answer&) {})
+  CHECK(Server::listen(
+      other, stale, false, [](const Call&, const Answer&) {}, [] {}));
+  CHECK(Server::listen(
+            other, "/proc/none/s", false, [](const Call&, const Answer&) {}, [] {})
+            .error()
+            .id == "E0910");
+  CHECK(Server::listen(
+            other, "/tmp/" + std::string(200, 'x'), false, [](const Call&, const Answer&) {}, [] {})
             .error()
             .id == "E0910");
 }

@@ -327,7 +327,7 @@ class NothingSurvives(Fenced):
             pids = self.members(number)
             if victim == "keeper":
                 folder = pathlib.Path(self.job(number)["log"]).parent
-                os.kill(int((folder / "keeper").read_text().split()[0]), signal.SIGKILL)
+                os.kill(int(os.readlink(folder / "keeper").split()[0]), signal.SIGKILL)
             elif victim == "job":
                 os.kill(pids[f"sh -c {self.SCRIPT}"], signal.SIGKILL)
             else:

@@ -70,7 +70,7 @@ class Kills(Machine):
         job = int(self.run_berth("run", "--queue", *self.command).stdout.split()[1])
         folder = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", str(job))
         self.assertTrue(wait_until(lambda: (folder / "log").exists() and (folder / "log").read_text() == "up\n"))
-        keeper = int((folder / "keeper").read_text().split()[0])
+        keeper = int(os.readlink(folder / "keeper").split()[0])
         return job, keeper, None
 
     def job_of_terminal(self):

@@ -177,7 +177,7 @@ class Queue(Machine):
         folder = pathlib.Path(self.job(job)["log"]).parent
         self.assertTrue(wait_until((folder / "log").exists))
         time.sleep(0.2)
-        os.kill(int((folder / "keeper").read_text().split()[0]), signal.SIGKILL)
+        os.kill(int(os.readlink(folder / "keeper").split()[0]), signal.SIGKILL)
         self.assertEqual(self.ended(job)["state"], "lost")
 
 

@@ -51,6 +51,8 @@ struct CudaLibrary {
   std::string folder;   //
   std::string version;  // behind ".so." where the link ends: "9.22.0"; "" not told
   enum class From : unsigned char { kVariable, kWheel, kConda, kSystem } from = From::kSystem;
+
+  [[nodiscard]] std::string path() const { return folder + "/" + name; }
 };
 
 /// For which GPUs PyTorch was compiled: capabilities, "8.7".

@@ -16,16 +16,6 @@
 namespace berth::doctor {
 namespace {
 
-Fix unset_path() {
-  return {"unset LD_LIBRARY_PATH",
-          text("wheels find their libraries by themselves; a program that was compiled here may "
-               "need the variable")};
-}
-
-std::string path_of(const CudaLibrary& one) {
-  return one.folder + "/" + one.name;
-}
-
 bool has_cudnn_wheel(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   return all == nullptr || std::any_of(all->begin(), all->end(), [](const Distribution& one) {
@@ -62,13 +52,13 @@ void opened_by_name(Examination& look) {
             std::find_if(libraries->begin(), libraries->end(),
                          [&](const CudaLibrary& other) { return other.name == *missing; });
         wheel != libraries->end()) {
-      finding.evidence.push_back(text("there is {}", path_of(*wheel)));
+      finding.evidence.push_back(text("there is {}", wheel->path()));
       finding.fix.push_back(name_in_library_path({wheel->folder}));
       finding.evidence.push_back(row.source);
       return;
     }
     for (const CudaLibrary& other : *libraries)
-      if (other.name == row.with) finding.evidence.push_back(text("there is {}", path_of(other)));
+      if (other.name == row.with) finding.evidence.push_back(text("there is {}", other.path()));
     if (has(row.with))
       finding.fix.push_back(
           {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
@@ -143,7 +133,7 @@ void tensorrt_without_dla(Examination& look) {
       "TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, and it is not here",
       tensorrt == nullptr ? library->version : tensorrt->version));
   if (tensorrt == nullptr) finding.severity = Severity::kError;
-  finding.evidence.push_back(path_of(*library));
+  finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
   if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));
   if (l4t > kJetPack6) {
@@ -239,7 +229,7 @@ void symbol_missing(Examination& look) {
     finding.evidence.push_back(one.by.empty() ? text("taken: {}", one.taken)
                                               : text("taken: {}, by {}", one.taken, one.by));
     if (!one.should.empty()) finding.evidence.push_back(text("it should be: {}", one.should));
-    if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_path());
+    if (one.by == "LD_LIBRARY_PATH") finding.fix.push_back(unset_library_path());
     if (!one.should.empty())
       finding.fix.push_back(
           {"export LD_LIBRARY_PATH=" + pasted(one.should.substr(0, one.should.rfind('/'))), ""});

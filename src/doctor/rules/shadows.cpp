@@ -6,21 +6,12 @@
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
-
-Fix unset_path() {
-  return {"unset LD_LIBRARY_PATH",
-          text("wheels find their libraries by themselves; a program that was compiled here may "
-               "need the variable")};
-}
-
-std::string path_of(const CudaLibrary& one) {
-  return one.folder + "/" + one.name;
-}
 
 /// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
 std::string wheel_version(Examination& look, const CudaLibrary& one) {
@@ -78,7 +69,7 @@ void oneapi_shadows(Examination& look) {
         text("LD_LIBRARY_PATH gives PyTorch the runtime of oneAPI {}, and its wheel brings {}", has,
              wheel->version));
     finding.evidence = {shown_variable(look, "LD_LIBRARY_PATH"), wheel->path};
-    finding.fix.push_back(unset_path());
+    finding.fix.push_back(unset_library_path());
     return;
   }
 }
@@ -107,9 +98,9 @@ void cudnn_shadows_torchs(Examination& look) {
   Finding& finding =
       look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}",
                       "PyTorch " + torch->version, name, first->version, built));
-  finding.evidence = {text("taken: {}", path_of(*first)), text("it should be: {}", path_of(*own)),
+  finding.evidence = {text("taken: {}", first->path()), text("it should be: {}", own->path()),
                       shown_variable(look, "LD_LIBRARY_PATH")};
-  finding.fix.push_back(unset_path());
+  finding.fix.push_back(unset_library_path());
   finding.fix.push_back({"export LD_LIBRARY_PATH=" + pasted(own->folder) + ":\"$LD_LIBRARY_PATH\"",
                          text("or puts the wheel's first")});
 }
@@ -135,10 +126,10 @@ void path_shadows(Examination& look) {
     Finding& finding =
         look.found(text("LD_LIBRARY_PATH gives {} an older {} than its wheel: {}, not {}", who,
                         first.name, has, wanted));
-    finding.evidence.push_back(text("taken: {}", path_of(first)));
-    finding.evidence.push_back(text("it should be: {}", path_of(*wheel)));
+    finding.evidence.push_back(text("taken: {}", first.path()));
+    finding.evidence.push_back(text("it should be: {}", wheel->path()));
     finding.evidence.push_back(shown_variable(look, "LD_LIBRARY_PATH"));
-    finding.fix.push_back(unset_path());
+    finding.fix.push_back(unset_library_path());
     finding.fix.push_back(
         {"export LD_LIBRARY_PATH=" + pasted(wheel->folder) + ":\"$LD_LIBRARY_PATH\"",
          text("or puts the wheel's first")});

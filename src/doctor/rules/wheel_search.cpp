@@ -48,6 +48,12 @@ std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view beg
   return found;
 }
 
+model::Fix unset_library_path() {
+  return {"unset LD_LIBRARY_PATH",
+          text("wheels find their libraries by themselves; a program that was compiled here may "
+               "need the variable")};
+}
+
 model::Fix name_in_library_path(const std::vector<std::string>& folders) {
   const std::set<std::string> once(folders.begin(), folders.end());
   return {"export LD_LIBRARY_PATH=" + pasted(fmt::format("{}", fmt::join(once, ":"))) +

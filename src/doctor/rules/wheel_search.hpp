@@ -32,6 +32,8 @@ struct SearchesWheels {
 /// All of that name, or whose names begin so, wherever they are.
 [[nodiscard]] std::vector<CudaLibrary> libraries_named(Examination& look, std::string_view begin);
 
+/// LD_LIBRARY_PATH away, as a command.
+[[nodiscard]] model::Fix unset_library_path();
 /// LD_LIBRARY_PATH with the folders of these libraries, as a command.
 [[nodiscard]] model::Fix name_in_library_path(const std::vector<std::string>& folders);
 
