@@ -20,7 +20,7 @@ namespace berth::broker {
 namespace {
 
 /// Raised when an older broker would misread what is there.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 using Database = std::unique_ptr<sqlite3, decltype(&::sqlite3_close_v2)>;
 
@@ -54,6 +54,13 @@ class Statement {
     const int code = step();
     reset();
     return code == SQLITE_DONE || code == SQLITE_ROW;
+  }
+  /// Of the first row's first column; nullopt: there is no row.
+  std::optional<std::string> only_text() {
+    std::optional<std::string> found;
+    if (step() == SQLITE_ROW) found = std::string(text(0));
+    reset();
+    return found;
   }
   [[nodiscard]] std::string_view text(int column) const {
     const auto* bytes = ::sqlite3_column_blob(statement_, column);
@@ -171,7 +178,7 @@ struct Journal::Parts {
   std::string file;
   std::int64_t format = 0;  // of what was there; 0: nothing
   Database database{nullptr, &::sqlite3_close_v2};
-  Statement begin, commit, roll_back, write, remove, get, set;
+  Statement begin, commit, roll_back, write, remove, get, set, keep_launch, launch, remove_launch;
   Descriptor wal;
 
   [[nodiscard]] Error failed() const {
@@ -185,12 +192,17 @@ struct Journal::Parts {
 
   Status prepare() {
     sqlite3* const to = database.get();
-    if (!execute(to, "PRAGMA journal_mode = WAL") || !execute(to, "PRAGMA synchronous = NORMAL") ||
+    // A change writes whole pages: small ones.
+    if (!execute(to, "PRAGMA page_size = 1024") || !execute(to, "PRAGMA journal_mode = WAL") ||
+        !execute(to, "PRAGMA synchronous = NORMAL") ||
         !execute(to, "PRAGMA wal_autocheckpoint = 0") ||
         !execute(to,
                  "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
         !execute(to,
                  "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)") ||
+        !execute(
+            to,
+            "CREATE TABLE IF NOT EXISTS launch (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
         (format < kFormat &&
          !execute(to, ("PRAGMA user_version = " + std::to_string(kFormat)).c_str())))
       return not_opened(file, to);
@@ -201,7 +213,11 @@ struct Journal::Parts {
     remove = Statement(to, "DELETE FROM job WHERE id = ?");
     get = Statement(to, "SELECT value FROM value WHERE key = ?");
     set = Statement(to, "INSERT OR REPLACE INTO value VALUES (?, ?)");
-    if (!begin || !commit || !roll_back || !write || !remove || !get || !set)
+    keep_launch = Statement(to, "INSERT OR REPLACE INTO launch VALUES (?, ?)");
+    launch = Statement(to, "SELECT record FROM launch WHERE id = ?");
+    remove_launch = Statement(to, "DELETE FROM launch WHERE id = ?");
+    if (!begin || !commit || !roll_back || !write || !remove || !get || !set || !keep_launch ||
+        !launch || !remove_launch)
       return damaged(file, ::sqlite3_errmsg(to));
     return Done{};
   }
@@ -280,8 +296,10 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
     good = good && parts_->write.run();
   }
   for (const model::JobId id : gone) {
-    parts_->remove.bind(1, static_cast<std::int64_t>(id));
-    good = good && parts_->remove.run();
+    for (Statement* one : {&parts_->remove, &parts_->remove_launch}) {
+      one->bind(1, static_cast<std::int64_t>(id));
+      good = good && one->run();
+    }
   }
   if (good && parts_->commit.run()) return Done{};
   Error why = parts_->failed();
@@ -289,12 +307,20 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
   return why;
 }
 
+Status Journal::keep_launch(model::JobId id, std::string_view record) {
+  parts_->keep_launch.bind(1, static_cast<std::int64_t>(id));
+  parts_->keep_launch.bind(2, record);
+  return parts_->keep_launch.run() ? Status(Done{}) : Status(parts_->failed());
+}
+
+std::optional<std::string> Journal::launch(model::JobId id) const {
+  parts_->launch.bind(1, static_cast<std::int64_t>(id));
+  return parts_->launch.only_text();
+}
+
 std::optional<std::string> Journal::value(std::string_view key) const {
   parts_->get.bind(1, key);
-  std::optional<std::string> found;
-  if (parts_->get.step() == SQLITE_ROW) found = std::string(parts_->get.text(0));
-  parts_->get.reset();
-  return found;
+  return parts_->get.only_text();
 }
 
 Status Journal::set_value(std::string_view key, std::string_view value) {

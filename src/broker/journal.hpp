@@ -30,6 +30,10 @@ class Journal {
   /// may be told to anyone then.
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
                              const std::vector<model::JobId>& gone = {});
+  /// What a job, or each of an array, is started with; `write` forgets it with what is gone. Fails
+  /// as write().
+  [[nodiscard]] Status keep_launch(model::JobId id, std::string_view record);
+  [[nodiscard]] std::optional<std::string> launch(model::JobId id) const;
   /// A value that is no job's: what users had, which devices are drained.
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);

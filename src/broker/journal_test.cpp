@@ -116,6 +116,24 @@ TEST_CASE("what was written is there when the journal is opened again") {
   CHECK((status.st_mode & 0777) == 0600);
 }
 
+TEST_CASE("what a job is started with stays as long as the job") {
+  const Folder folder;
+  {
+    auto journal = Journal::open(folder.path);
+    REQUIRE(journal);
+    REQUIRE(journal->keep_launch(7, "first"));
+    REQUIRE(journal->keep_launch(7, "second"));
+    REQUIRE(journal->keep_launch(8, "other"));
+  }
+  auto journal = Journal::open(folder.path);
+  REQUIRE(journal);
+  CHECK(journal->launch(7) == "second");
+  CHECK_FALSE(journal->launch(9));
+  REQUIRE(journal->write({}, {7}));
+  CHECK_FALSE(journal->launch(7));
+  CHECK(journal->launch(8) == "other");
+}
+
 TEST_CASE("a journal has one broker") {
   const Folder folder;
   const Journal first = open(folder.path);

@@ -49,30 +49,25 @@ Result<std::string> make_job_folder() {
   return folder;
 }
 
-void write_status(const std::string& folder, pid_t pid, int wait_status) {
-  if (folder.empty()) return;
+std::string status_line(pid_t pid, int wait_status) {
   const bool by_signal = WIFSIGNALED(wait_status);
   const std::string signal = by_signal ? std::to_string(WTERMSIG(wait_status)) : "null";
   const int code = by_signal ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-  const std::string bytes = "{\"schema\":1,\"pid\":" + std::to_string(pid) +
-                            ",\"exit_code\":" + std::to_string(code) + ",\"signal\":" + signal +
-                            "}\n";
-  const std::string path = folder + "/status";
-  const std::string draft = path + ".new";
-  // Over what was kept free for it.
-  const Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return;
-  const auto size = static_cast<off_t>(bytes.size());
-  if (::write(file.get(), bytes.data(), bytes.size()) != size ||
-      ::ftruncate(file.get(), size) != 0 || ::rename(draft.c_str(), path.c_str()) != 0)
-    ::unlink(draft.c_str());
+  return "{\"schema\":1,\"pid\":" + std::to_string(pid) + ",\"exit_code\":" + std::to_string(code) +
+         ",\"signal\":" + signal + "}\n";
 }
 
-void reserve_status(const std::string& folder) {
-  const Descriptor file(::open((folder + "/status.new").c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const std::string room(256, ' ');
-  [[maybe_unused]] const ssize_t kept = ::write(file.get(), room.data(), room.size());
+void write_status(const std::string& folder, pid_t pid, int wait_status) {
+  if (folder.empty()) return;
+  const std::string bytes = status_line(pid, wait_status);
+  const std::string path = folder + "/status";
+  const std::string draft = path + ".new";
+  const Descriptor file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return;
+  if (::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()) ||
+      ::rename(draft.c_str(), path.c_str()) != 0)
+    ::unlink(draft.c_str());
 }
 
 void remove_job_folder(const std::string& folder) {

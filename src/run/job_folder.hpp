@@ -13,11 +13,10 @@ namespace berth::run {
 
 /// Makes RUNTIME/jobs/PID, or nothing at all. Fails with kUnavailable (E0514).
 [[nodiscard]] Result<std::string> make_job_folder();
-/// FOLDER/status: {"schema":1,"pid","exit_code","signal"}, complete or not there. Nothing happens
-/// for "".
+/// {"schema":1,"pid","exit_code","signal"}, a line.
+[[nodiscard]] std::string status_line(pid_t pid, int wait_status);
+/// FOLDER/status: that line, complete or not there. Nothing happens for "".
 void write_status(const std::string& folder, pid_t pid, int wait_status);
-/// Keeps room for it, on a disk that may be full when the job ends.
-void reserve_status(const std::string& folder);
 void remove_job_folder(const std::string& folder);
 
 }  // namespace berth::run

@@ -33,6 +33,7 @@ struct Launch {
   std::optional<mode_t> mask;
   std::optional<Credentials> user;  // to become; only root can become another
   std::string group;                // folder of the control group to enter before that; "" none
+  std::string job_files;            // of a queued one: its files' names begin so (queued.hpp)
 };
 
 /// The caller's own: the job gets these, whatever we do to ourselves.

@@ -16,19 +16,42 @@
 
 #include "base/text.hpp"
 #include "run/descendants.hpp"
-#include "run/launch.hpp"
+#include "run/launch_record.hpp"
 #include "run/own_name.hpp"
 #include "run/queued.hpp"
 
 namespace berth::run {
 namespace {
 
-constexpr std::size_t kLongestMessage = 128 << 10;  // a socket of this kind takes more at once
+constexpr std::uint32_t kLongestMessage = 4U << 20U;
 
 struct Born {
   std::int32_t pid = -1;
   std::int32_t error = 0;
 };
+
+/// All of it, however often we are interrupted; false where nobody is there any more.
+bool receive(int channel, void* into, std::size_t size) {
+  auto* bytes = static_cast<char*>(into);
+  while (size > 0) {
+    const ssize_t n = ::recv(channel, bytes, size, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool send_all(int channel, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(channel, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
 
 Error cannot(int problem) {
   return {ErrorCode::kUnavailable, "E0512",
@@ -56,20 +79,22 @@ class Nurse {
 
  private:
   void bear() {
-    const ssize_t n = ::recv(channel_, message_.data(), message_.size(), 0);
-    if (n < 0 && errno == EINTR) return;
-    if (n <= 0) return close_channel();
+    std::uint32_t size = 0;
+    std::string message;
+    if (!receive(channel_, &size, sizeof size) || size > kLongestMessage) return close_channel();
+    message.resize(size);
+    if (!receive(channel_, message.data(), size)) return close_channel();
     const pid_t child = ::fork();
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
-      const auto start = start_in({message_.data(), static_cast<std::size_t>(n)});
-      if (!start) ::_exit(1);
-      keep_queued(*start);
+      const auto launch = launch_in(message);
+      if (!launch) ::_exit(1);
+      keep_queued(*launch);
     }
     if (child > 0) keepers_.push_back(child);
     const Born born{child, child < 0 ? errno : 0};
-    if (::send(channel_, &born, sizeof born, MSG_NOSIGNAL) < 0) close_channel();
+    if (!send_all(channel_, {reinterpret_cast<const char*>(&born), sizeof born})) close_channel();
   }
 
   void close_channel() {
@@ -101,7 +126,6 @@ class Nurse {
   int channel_;
   sigset_t blocked_;
   Descriptor signals_;
-  std::vector<char> message_ = std::vector<char>(kLongestMessage);
   std::vector<pid_t> keepers_;
   int sweeps_ = 0;  // still to be made
 };
@@ -129,8 +153,7 @@ class Nurse {
 
 Result<Descriptor> fork_nurse(const rlimit& files) {
   std::array<int, 2> ends{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    return cannot(errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return cannot(errno);
   Descriptor ours(ends[0]);
   const Descriptor theirs(ends[1]);
   const pid_t child = ::fork();
@@ -145,11 +168,8 @@ Result<Descriptor> fork_nurse(const rlimit& files) {
 /// {-1, EPIPE}: there is no nurse any more.
 Born ask(int channel, const std::string& message) {
   Born born{-1, EPIPE};
-  if (::send(channel, message.data(), message.size(), MSG_NOSIGNAL) < 0) return {-1, errno};
-  ssize_t n = -1;
-  while ((n = ::recv(channel, &born, sizeof born, 0)) < 0 && errno == EINTR) {
-  }
-  return n == static_cast<ssize_t>(sizeof born) ? born : Born{-1, EPIPE};
+  if (!send_all(channel, message) || !receive(channel, &born, sizeof born)) return {-1, EPIPE};
+  return born;
 }
 
 }  // namespace
@@ -162,9 +182,12 @@ Result<Nursery> Nursery::start() {
   return Nursery(*std::move(channel), files);
 }
 
-Result<model::ProcessId> Nursery::keep(const Start& start) {
-  const std::string message = message_of(start);
-  if (message.size() > kLongestMessage) return cannot(EMSGSIZE);
+Result<model::ProcessId> Nursery::keep(const Launch& launch) {
+  const std::string record = record_of(launch);
+  if (record.size() > kLongestMessage) return cannot(EMSGSIZE);
+  const auto size = static_cast<std::uint32_t>(record.size());
+  const std::string message =
+      std::string(reinterpret_cast<const char*>(&size), sizeof size) + record;
   Born born = ask(channel_.get(), message);
   if (born.error == EPIPE) {
     // Somebody killed it. We have threads by now; the next one uses nothing that they could have

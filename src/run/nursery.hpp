@@ -10,7 +10,7 @@
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
-#include "run/launch_file.hpp"
+#include "run/launch.hpp"
 
 namespace berth::run {
 
@@ -22,7 +22,7 @@ class Nursery {
   Nursery& operator=(Nursery&&) = default;
 
   /// A keeper for this job (queued.hpp). Fails with kUnavailable (E0512).
-  [[nodiscard]] Result<model::ProcessId> keep(const Start& start);
+  [[nodiscard]] Result<model::ProcessId> keep(const Launch& launch);
 
  private:
   Nursery(Descriptor channel, const rlimit& files) : channel_(std::move(channel)), files_(files) {}

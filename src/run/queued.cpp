@@ -31,17 +31,32 @@ using std::chrono::milliseconds;
 
 constexpr int kNotStarted = 125;
 
-/// Of several keepers of one job exactly one gets true, and that is written before anything starts.
-bool claim(const std::string& job_folder) {
-  const auto self = read_stat("/proc", ::getpid());
-  if (!self) return false;
-  const std::string mine = std::to_string(::getpid()) + " " + std::to_string(self->start_ticks);
-  return ::symlink(mine.c_str(), (job_folder + "/keeper").c_str()) == 0;
+constexpr std::size_t kKeeperBytes = 64, kRoom = 256;  // of the first line, and of all
+
+std::string status_file(const std::string& job_files) {
+  return job_files + ".status";
 }
 
-bool use_log(const std::string& job_folder, const std::optional<Credentials>& user) {
+/// Of several keepers of one job exactly one gets the file, which says so before anything starts.
+Descriptor claim(const std::string& job_files) {
+  const auto self = read_stat("/proc", ::getpid());
+  if (!self) return {};
+  const std::string path = status_file(job_files);
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return {};
+  std::string words = std::to_string(::getpid()) + " " + std::to_string(self->start_ticks);
+  words.resize(kKeeperBytes - 1, ' ');
+  words += '\n';
+  words.resize(kRoom, ' ');
+  if (::write(file.get(), words.data(), words.size()) == static_cast<ssize_t>(words.size()))
+    return file;
+  ::unlink(path.c_str());
+  return {};
+}
+
+bool use_log(const std::string& job_files, const std::optional<Credentials>& user) {
   const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const Descriptor log(::open((job_folder + "/log").c_str(),
+  const Descriptor log(::open(log_of(job_files).c_str(),
                               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (log && user && ::geteuid() == 0 && ::fchown(log.get(), user->uid, user->gid) != 0)
     return false;
@@ -56,8 +71,8 @@ void say(const std::string& sentence) {
 
 class LoneKeeper {
  public:
-  LoneKeeper(const Launch& launch, std::string job_folder)
-      : launch_(launch), job_folder_(std::move(job_folder)) {}
+  LoneKeeper(const Launch& launch, const Descriptor& status_file)
+      : launch_(launch), status_file_(status_file) {}
 
   void run() {
     sigset_t mine;
@@ -67,8 +82,7 @@ class LoneKeeper {
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !start()) {
       say(text("cannot start the job: {}", ::strerrordesc_np(errno)));
-      write_status(job_folder_, 0, kNotStarted << 8);
-      return;
+      return tell(0, kNotStarted << 8);
     }
     while (!ended_ && !told_to_end_) {
       std::array<pollfd, 2> waits{{{signals_.get(), POLLIN, 0}, {trouble_.get(), POLLIN, 0}}};
@@ -85,7 +99,13 @@ class LoneKeeper {
       return false;
     };
     static_cast<void>(end_descendants(plan));
-    write_status(job_folder_, workload_, status_);
+    tell(workload_, status_);
+  }
+
+  void tell(pid_t workload, int status) const {
+    const std::string line = status_line(workload, status);
+    [[maybe_unused]] const ssize_t n =
+        ::pwrite(status_file_.get(), line.data(), line.size(), kKeeperBytes);
   }
 
  private:
@@ -157,35 +177,29 @@ class LoneKeeper {
   }
 
   const Launch& launch_;
-  std::string job_folder_;
+  const Descriptor& status_file_;
   Descriptor signals_, trouble_;
   pid_t workload_ = -1;
   int status_ = SIGKILL;  // where it is never seen to end
   bool ended_ = false, told_to_end_ = false;
 };
 
-void keep(const Start& start) {
-  auto launch = read_launch(start.launch_folder);
-  if (!launch || !claim(start.job_folder)) return;
-  add(start, *launch);
-  reserve_status(start.job_folder);
-  if (!use_log(start.job_folder, launch->user)) {
-    write_status(start.job_folder, 0, kNotStarted << 8);
-    return;
-  }
+void keep(const Launch& launch) {
+  const Descriptor status = claim(launch.job_files);
+  if (!status) return;
+  LoneKeeper keeper(launch, status);
+  if (!use_log(launch.job_files, launch.user)) return keeper.tell(0, kNotStarted << 8);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  close_all_but({0, 1, 2});
-  LoneKeeper keeper(*launch, start.job_folder);
+  close_all_but({0, 1, 2, status.get()});
   keeper.run();
 }
 
 }  // namespace
 
-std::optional<model::ProcessId> keeper_of(const std::string& job_folder) {
-  std::array<char, 64> line;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  const ssize_t n = ::readlink((job_folder + "/keeper").c_str(), line.data(), line.size());
-  if (n < 0) return std::nullopt;
-  const auto words = split(std::string_view(line.data(), static_cast<std::size_t>(n)), ' ');
+std::optional<model::ProcessId> keeper_of(const std::string& job_files) {
+  const auto bytes = slurp(status_file(job_files), kRoom);
+  if (!bytes) return std::nullopt;
+  const auto words = split(trim(std::string_view(*bytes).substr(0, bytes->find('\n'))), ' ');
   if (words.size() != 2) return std::nullopt;
   const auto pid = to_number(words[0]);
   const auto ticks = to_number(words[1]);
@@ -193,10 +207,10 @@ std::optional<model::ProcessId> keeper_of(const std::string& job_folder) {
   return model::ProcessId{*pid, static_cast<std::uint64_t>(*ticks)};
 }
 
-std::optional<model::Outcome> outcome_of(const std::string& job_folder) {
-  const auto bytes = slurp(job_folder + "/status", 4096);
-  if (!bytes) return std::nullopt;
-  const Json json = Json::parse(*bytes, nullptr, false);
+std::optional<model::Outcome> outcome_of(const std::string& job_files) {
+  const auto bytes = slurp(status_file(job_files), kRoom);
+  if (!bytes || bytes->size() <= kKeeperBytes) return std::nullopt;
+  const Json json = Json::parse(bytes->substr(kKeeperBytes), nullptr, false);
   if (!json.is_object() || !json.contains("exit_code") || !json["exit_code"].is_number_integer())
     return std::nullopt;
   model::Outcome outcome;
@@ -210,11 +224,20 @@ std::optional<model::Outcome> outcome_of(const std::string& job_folder) {
   return outcome;
 }
 
-void keep_queued(const Start& start) {
+std::string log_of(const std::string& job_files) {
+  return job_files + ".log";
+}
+
+void remove_files(const std::string& job_files) {
+  ::unlink(log_of(job_files).c_str());
+  ::unlink(status_file(job_files).c_str());
+}
+
+void keep_queued(const Launch& launch) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
   call_oneself("job-keeper");
-  keep(start);
+  keep(launch);
   ::_exit(0);
 }
 

@@ -1,33 +1,35 @@
-// A queued job has no front: its keeper stands alone, in a session of its own, reads what to start
-// from the job's folder, sends the output to its log, and leaves the exit status there. It outlives
-// the broker, which asks the folder afterwards.
+// A queued job has no front: its keeper stands alone, in a session of its own, sends the output to
+// a log, and leaves the exit status in a file. It outlives the broker, which asks the files
+// afterwards. They have one folder for all jobs, because a folder for each costs as much as all the
+// rest that a short job writes.
 //
-// FOLDER/launch  what to start (launch_file.hpp)   FOLDER/log     the output, its user's
-// FOLDER/keeper  who keeps it: a symbolic link to "PID START_TICKS", made in one step with what it
-//                says, by one alone                FOLDER/status  how it ended (job_folder.hpp)
+// JOBS/N.log     the output, its user's
+// JOBS/N.status  two lines: "PID START_TICKS" of who keeps it, written before anything starts, by
+//                one alone; and how it ended (job_folder.hpp), for which room is kept, on a disk
+//                that may be full by then
 //
 // The folder belongs to the broker's user, and so does the keeper, also where that is root: only
 // the workload becomes the job's user, who can change nothing here but the log.
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "base/result.hpp"
 #include "model/job.hpp"
-#include "run/launch_file.hpp"
+#include "run/launch.hpp"
 
 namespace berth::run {
 
-/// Who keeps the job; nullopt: nobody began to.
-[[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_folder);
-/// How it ended; nullopt: it did not, or nobody could write it down.
-[[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_folder);
+// `job_files`: "JOBS/N".
 
-/// The rest of the life of a fresh process. Of several for one folder only the first keeps the job.
-[[noreturn]] void keep_queued(const Start& start);
+/// Who keeps the job; nullopt: nobody began to.
+[[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
+/// How it ended; nullopt: it did not, or nobody could write it down.
+[[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
+[[nodiscard]] std::string log_of(const std::string& job_files);
+void remove_files(const std::string& job_files);
+
+/// The rest of the life of a fresh process. Of several for one job only the first keeps it.
+[[noreturn]] void keep_queued(const Launch& launch);
 
 }  // namespace berth::run

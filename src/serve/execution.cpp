@@ -14,6 +14,7 @@
 #include "base/json_value.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "run/launch_record.hpp"
 
 namespace berth::serve {
 
@@ -192,8 +193,7 @@ std::vector<std::string> Execution::leased_units() const {
 Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& peer) {
   know_user(asked.job);
   if (asked.job.queued)
-    if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
-      return std::move(ready).error();
+    if (auto kept = keep_launch(asked, peer); !kept) return std::move(kept).error();
   const auto id = broker_.submit(asked.job, now());
   if (id && !asked.job.queued) watches_.watch(*id, asked.job.owners);
   return id;
@@ -202,9 +202,25 @@ Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& pee
 Result<JobId> Execution::submit_array(const broker::Submission& asked,
                                       const model::ArrayRange& range, const Peer& peer) {
   know_user(asked.job);
-  if (auto ready = launcher_.prepare(broker_.next_id(), asked, peer); !ready)
-    return std::move(ready).error();
+  if (auto kept = keep_launch(asked, peer); !kept) return std::move(kept).error();
   return broker_.submit_array(asked.job, range, now());
+}
+
+/// Before the job itself, and not with it: where the disk is too full for it, the broker goes on.
+Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
+  const JobId id = broker_.next_id();
+  last_launch_ = {id, serve::launch_of(asked, peer)};
+  return journal_.keep_launch(id, run::record_of(last_launch_.second));
+}
+
+Result<run::Launch> Execution::launch_of(const Job& job) {
+  const JobId id = job.task ? job.task->array : job.id;
+  if (last_launch_.first != id) {
+    auto launch = run::launch_in(journal_.launch(id).value_or(""));
+    if (!launch) return launch;
+    last_launch_ = {id, *std::move(launch)};
+  }
+  return last_launch_.second;
 }
 
 Status Execution::cancel(JobId id, Caller caller) {
@@ -293,6 +309,11 @@ void Execution::keeper_gone(const Job& job) {
   }
   const auto keeper = launcher_.keeper(id);
   const bool lives = keeper && start_ticks_of(keeper->pid) == keeper->start_ticks;
+  if (!keeper) {
+    const std::string why =
+        text("it was not started: nothing could be written in {}", printable(launcher_.folder()));
+    return end(id, JobState::kFailed, model::Outcome{}, why);
+  }
   if (!lives) return end_lost(id);
   set_owners(id, {*keeper});
 }
@@ -315,7 +336,9 @@ void Execution::launch_next() {
 void Execution::launch(JobId id) {
   if (fence_ && broker_.job(id)->group.empty()) enclose(id);
   const Job& job = *broker_.job(id);
-  const auto keeper = launcher_.start_job(job, broker_.snapshot());
+  const auto launch = launch_of(job);
+  const auto keeper = launch ? launcher_.start_job(job, *launch, broker_.snapshot())
+                             : Result<model::ProcessId>(launch.error());
   if (!keeper) return end(id, JobState::kFailed, model::Outcome{}, keeper.error().message);
   set_owners(id, {*keeper});
 }

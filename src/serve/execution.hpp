@@ -105,6 +105,8 @@ class Execution {
   void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
+  [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
+  [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
   void find_again(const model::Job& job);
   void enclose(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
@@ -132,6 +134,9 @@ class Execution {
   DeviceLocks locks_{options_.lock_folder};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
+  /// What was kept or asked for last: jobs of an array have it in common, and most others start as
+  /// soon as they are there.
+  std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
   std::optional<Error> fault_;

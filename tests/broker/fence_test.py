@@ -326,8 +326,8 @@ class NothingSurvives(Fenced):
             number = self.queue("--gpus", "1", "--", "sh", "-c", self.SCRIPT)
             pids = self.members(number)
             if victim == "keeper":
-                folder = pathlib.Path(self.job(number)["log"]).parent
-                os.kill(int(os.readlink(folder / "keeper").split()[0]), signal.SIGKILL)
+                status = pathlib.Path(self.job(number)["log"]).with_suffix(".status")
+                os.kill(int(status.read_text().split()[0]), signal.SIGKILL)
             elif victim == "job":
                 os.kill(pids[f"sh -c {self.SCRIPT}"], signal.SIGKILL)
             else:

@@ -75,8 +75,8 @@ class FullDisk(Machine):
         job = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", "exit 3")
         self.assertEqual(job.returncode, 3)
         (self.folder / "now").touch()
-        status = self.state / "jobs" / str(ends_meanwhile) / "status"
-        self.assertTrue(wait_until(status.exists))
+        status = self.state / "jobs" / f"{ends_meanwhile}.status"
+        self.assertTrue(wait_until(lambda: "exit_code" in status.read_text()))
         self.assertTrue(wait_until(lambda: not self.brokers(), 70))
         subprocess.run(["mount", "-o", "remount,size=64m", self.state], check=True)
         self.assertEqual(self.run_berth("wait", str(ends_meanwhile)).returncode, 5)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import socketserver
 import subprocess
 import sys
@@ -176,9 +177,15 @@ class Queue(Caller):
         self.assertEqual(waiting.wait(60), 5, waiting.stderr.read())
         self.assertEqual(process.wait(20), 5)  # before that it would start a broker to tell its end
         os.kill(self.broker(), signal.SIGKILL)
+        # A thread of it that writes to the disk may die a little later, and its socket with it.
+        self.assertTrue(wait_until(lambda: not self.listens()))
         # Only a broker reads what one wrote down, so one is started to ask.
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
         self.assertEqual(self.berth("wait", "1").returncode, 5)
+
+    def listens(self):
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock") == 0
 
     def broker(self):
         mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()

@@ -68,9 +68,9 @@ class Kills(Machine):
 
     def job_of_queue(self):
         job = int(self.run_berth("run", "--queue", *self.command).stdout.split()[1])
-        folder = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", str(job))
-        self.assertTrue(wait_until(lambda: (folder / "log").exists() and (folder / "log").read_text() == "up\n"))
-        keeper = int(os.readlink(folder / "keeper").split()[0])
+        log = pathlib.Path(self.variables["BERTH_STATE_DIR"], "jobs", f"{job}.log")
+        self.assertTrue(wait_until(lambda: log.exists() and log.read_text() == "up\n"))
+        keeper = int(log.with_suffix(".status").read_text().split()[0])
         return job, keeper, None
 
     def job_of_terminal(self):

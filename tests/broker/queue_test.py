@@ -174,16 +174,16 @@ class Queue(Machine):
     def test_a_killed_keeper_takes_its_job_along_and_the_device_is_free(self):
         job = self.queue("--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
         self.assertEqual(self.job(job, "started")["state"], "running")
-        folder = pathlib.Path(self.job(job)["log"]).parent
-        self.assertTrue(wait_until((folder / "log").exists))
+        log = pathlib.Path(self.job(job)["log"])
+        self.assertTrue(wait_until(log.exists))
         time.sleep(0.2)
-        os.kill(int(os.readlink(folder / "keeper").split()[0]), signal.SIGKILL)
+        os.kill(int(log.with_suffix(".status").read_text().split()[0]), signal.SIGKILL)
         self.assertEqual(self.ended(job)["state"], "lost")
 
 
 def json_exists(variables, job):
     try:
-        return "exit_code" in json.loads(pathlib.Path(variables["BERTH_STATE_DIR"], "jobs", str(job), "status").read_text())
+        return "exit_code" in pathlib.Path(variables["BERTH_STATE_DIR"], "jobs", f"{job}.status").read_text()
     except OSError:
         return False
 
