@@ -139,12 +139,21 @@ def queue_rows(jobs):
     for name, value, goal in (("requests a second for leases and their return, as fast as can be", found["saturated"]["a_second"], 20000.0),
                               (f"jobs a second, {jobs} as an array", jobs * 1000 / found["array"], 1000.0)):
         yield row(name, value, "goal", goal, "/s")
+    slurm = json.loads(subprocess.run([sys.executable, ROOT / "benchmarks/slurm.py", str(jobs // 5)], check=True, capture_output=True).stdout)
     for key, name, p50, p99 in (("start", "enqueue to process start, seen from Python", 3.0, 10.0),
                                 ("next", "freed device to next start", 3.0, 10.0)):
         yield row(name + ", p50", found[key]["p50"], "goal", p50)
         yield row(name + ", p99", found[key]["p99"], "goal", p99)
+        if slurm:
+            yield row(name + ", p50", found[key]["p50"], "Slurm", slurm[key]["p50"])
+    if slurm:
+        yield row(f"jobs a second, {jobs} as an array", jobs * 1000 / found["array"], f"Slurm ({jobs // 5})", jobs * 200 / slurm["array"], "/s")
+        yield row("jobs a second, each submitted by its own process", jobs * 1000 / found["berth"], f"Slurm ({jobs // 5})", jobs * 200 / slurm["each"], "/s")
     peer = "task-spooler" if found["tsp"] else "task-spooler (not installed)"
     yield row(f"{jobs} jobs, each submitted by its own process", found["berth"], peer, found["tsp"])
+    yield row(f"submission behind {100 * jobs} waiting jobs, p50", found["crowd"]["p50"], "goal", 2.0)
+    yield row(f"submission behind {100 * jobs} waiting jobs, p99", found["crowd"]["p99"], "goal", 10.0)
+    yield row(f"broker with {100 * jobs} waiting jobs, memory", found["crowd"]["kib"] / 1024, "goal", 200.0, "MiB")
     yield row("idle broker, memory", found["idle_kib"] / 1024, "goal", 10.0, "MiB")
 
 

@@ -91,9 +91,8 @@ def many_with_berth():
     """Each job by a process of its own, as people do it; until the last has ended."""
     before = time.perf_counter()
     for _ in range(JOBS):
-        subprocess.run([BERTH, "run", "--queue", "--cpus", "1", "--", "true"], stdout=subprocess.DEVNULL, check=True)
-    last = max(job["id"] for job in call(connection(), "GET", "/v1/jobs")["jobs"])
-    call(connection(), "GET", f"/v1/jobs/{last}?wait=ended")
+        done = subprocess.run([BERTH, "run", "--queue", "--cpus", "1", "--", "true"], stdout=subprocess.PIPE, check=True)
+    call(connection(), "GET", f"/v1/jobs/{int(done.stdout.split()[1])}?wait=ended")
     return (time.perf_counter() - before) * 1000
 
 
@@ -105,11 +104,23 @@ def many_with_task_spooler(folder):
     subprocess.run([spooler, "-S", str(len(os.sched_getaffinity(0)))], env=environment, check=True, stdout=subprocess.DEVNULL)
     before = time.perf_counter()
     for _ in range(JOBS):
-        subprocess.run([spooler, "true"], env=environment, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([spooler, "true"], env=environment, stdout=subprocess.PIPE, check=True)
     subprocess.run([spooler, "-w"], env=environment, stdout=subprocess.DEVNULL)
     taken = (time.perf_counter() - before) * 1000
     subprocess.run([spooler, "-K"], env=environment)
     return taken
+
+
+def crowd(folder):
+    """A hundred jobs wait for each that the other figures are of: what the last thousand submissions took."""
+    made = connection()
+    queued(made, ["sleep", "1000"], folder, gpus=4)
+    times = []
+    for _ in range(100 * JOBS):
+        before = time.perf_counter()
+        queued(made, ["python3", "train.py"], folder, gpus=4)
+        times.append((time.perf_counter() - before) * 1000)
+    return {**percentiles(times[-1000:]), "kib": memory_of_broker()}
 
 
 def memory_of_broker():
@@ -129,7 +140,8 @@ def main():
         folder = pathlib.Path(name)
         found = {"idle_kib": memory_of_broker(), "echo": leases("-", 3000, 1000), "lease": leases(SOCKET, 3000, 1000),
                  "saturated": leases(SOCKET, 20000, 0), "array": array(), "start": starts(folder), "next": follow(folder),
-                 "berth": many_with_berth(), "tsp": many_with_task_spooler(folder)}
+                 "berth": many_with_berth(), "tsp": many_with_task_spooler(folder),
+                 "crowd": crowd(folder)}
     print(json.dumps(found))
 
 
