@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Turns po/zh_CN/*.po into one C++ table sorted by msgid, so that `berth` carries its own catalogue.
+"""Turns po/zh_CN/*.po into one C++ table sorted by msgid, so that `berth` carries its own catalogue. The table has no pointers: thousands
+of them would have to be relocated at each start of the program, in whatever language.
 
 usage: compile_messages.py OUT.cpp IN.po...
 """
@@ -35,12 +36,16 @@ def main() -> int:
     rows = sorted((k.encode(), k, v) for k, v in pairs.items() if v)
     with open(target, "w") as out:
         out.write("// Generated from po/zh_CN by scripts/compile_messages.py.\n")
-        out.write('#include <array>\n#include <span>\n\n#include "base/text.hpp"\n\nnamespace berth {\n')
-        out.write("std::span<const Message> chinese_messages();\n")
-        out.write(f"static constexpr std::array<Message, {len(rows)}> kMessages{{{{\n")
+        out.write('#include <array>\n\n#include "base/text.hpp"\n\nnamespace berth {\n')
+        out.write("Catalogue chinese_messages();\nstatic constexpr char kBytes[] =\n")
         for _, msgid, translation in rows:
-            out.write(f"    {{{literal(msgid)}, {literal(translation)}}},\n")
-        out.write("}};\nstd::span<const Message> chinese_messages() { return kMessages; }\n}  // namespace berth\n")
+            out.write(f"    {literal(msgid)} {literal(translation)}\n")
+        out.write(f";\nstatic constexpr std::array<Message, {len(rows)}> kMessages{{{{\n")
+        at = 0
+        for key, _, translation in rows:
+            out.write(f"    {{{at}, {len(key)}, {len(translation.encode())}}},\n")
+            at += len(key) + len(translation.encode())
+        out.write("}};\nCatalogue chinese_messages() { return {kBytes, kMessages}; }\n}  // namespace berth\n")
     return 0
 
 

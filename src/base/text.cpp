@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <span>
 
 namespace berth {
 
-std::span<const Message> chinese_messages();  // generated from po/zh_CN.po
+Catalogue chinese_messages();  // generated from po/zh_CN.po
 
 namespace {
 std::atomic<Language> chosen{Language::kEnglish};
@@ -29,11 +28,15 @@ Language language_from(std::string_view locale) {
 
 std::string_view tr(std::string_view msgid) {
   if (language() == Language::kEnglish) return msgid;
-  const auto messages = chinese_messages();
+  const Catalogue all = chinese_messages();
+  const auto id_of = [&](const Message& one) {
+    return std::string_view(all.bytes + one.at, one.msgid_bytes);
+  };
   const auto found =
-      std::lower_bound(messages.begin(), messages.end(), msgid,
-                       [](const Message& m, std::string_view id) { return m.msgid < id; });
-  return found != messages.end() && found->msgid == msgid ? found->translation : msgid;
+      std::lower_bound(all.messages.begin(), all.messages.end(), msgid,
+                       [&](const Message& one, std::string_view id) { return id_of(one) < id; });
+  if (found == all.messages.end() || id_of(*found) != msgid) return msgid;
+  return {all.bytes + found->at + found->msgid_bytes, found->translation_bytes};
 }
 
 }  // namespace berth

@@ -1,7 +1,7 @@
 #include "client/jobs.hpp"
 
 #include <charconv>
-#include <ctime>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/json_value.hpp"
@@ -55,13 +55,26 @@ model::OutcomeClass outcome_class(std::string_view name) {
 
 /// "2026-09-10T00:26:40.123Z"
 std::optional<std::int64_t> time_of(const Json& from, const char* key) {
+  namespace chrono = std::chrono;
   const std::string given = value<std::string>(from, key);
-  std::tm parts{};
-  const char* rest = ::strptime(given.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) return std::nullopt;
-  int milliseconds = 0;
-  if (*rest == '.') std::from_chars(rest + 1, given.c_str() + given.size(), milliseconds);
-  return static_cast<std::int64_t>(::timegm(&parts)) * 1000 + milliseconds % 1000;
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:dd.dddZ";
+  if (given.size() != kForm.size()) return std::nullopt;
+  for (std::size_t i = 0; i < kForm.size(); ++i)
+    if (kForm[i] == 'd' ? given[i] < '0' || given[i] > '9' : given[i] != kForm[i])
+      return std::nullopt;
+  const auto number = [&](std::size_t at, std::size_t digits) {
+    int parsed = 0;
+    std::from_chars(given.data() + at, given.data() + at + digits, parsed);
+    return parsed;
+  };
+  const chrono::year_month_day day(chrono::year(number(0, 4)),
+                                   chrono::month(static_cast<unsigned>(number(5, 2))),
+                                   chrono::day(static_cast<unsigned>(number(8, 2))));
+  if (!day.ok()) return std::nullopt;
+  const auto moment = chrono::sys_days(day) + chrono::hours(number(11, 2)) +
+                      chrono::minutes(number(14, 2)) + chrono::seconds(number(17, 2)) +
+                      chrono::milliseconds(number(20, 3));
+  return chrono::duration_cast<chrono::milliseconds>(moment.time_since_epoch()).count();
 }
 
 /// A number beyond all years is no limit, and would not fit.
