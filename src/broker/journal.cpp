@@ -47,6 +47,10 @@ class Statement {
     ::sqlite3_bind_text(statement_, at, bytes.data(), static_cast<int>(bytes.size()),
                         SQLITE_STATIC);
   }
+  void bind_bytes(int at, std::string_view bytes) {
+    ::sqlite3_bind_blob(statement_, at, bytes.data(), static_cast<int>(bytes.size()),
+                        SQLITE_STATIC);
+  }
   int step() { return ::sqlite3_step(statement_); }
   void reset() { ::sqlite3_reset(statement_); }
   /// Steps once for its effect.
@@ -202,7 +206,7 @@ struct Journal::Parts {
                  "CREATE TABLE IF NOT EXISTS value (key TEXT PRIMARY KEY, value TEXT NOT NULL)") ||
         !execute(
             to,
-            "CREATE TABLE IF NOT EXISTS launch (id INTEGER PRIMARY KEY, record TEXT NOT NULL)") ||
+            "CREATE TABLE IF NOT EXISTS launch (id INTEGER PRIMARY KEY, record BLOB NOT NULL)") ||
         (format < kFormat &&
          !execute(to, ("PRAGMA user_version = " + std::to_string(kFormat)).c_str())))
       return not_opened(file, to);
@@ -309,7 +313,7 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
 
 Status Journal::keep_launch(model::JobId id, std::string_view record) {
   parts_->keep_launch.bind(1, static_cast<std::int64_t>(id));
-  parts_->keep_launch.bind(2, record);
+  parts_->keep_launch.bind_bytes(2, record);
   return parts_->keep_launch.run() ? Status(Done{}) : Status(parts_->failed());
 }
 

@@ -122,12 +122,12 @@ TEST_CASE("what a job is started with stays as long as the job") {
     auto journal = Journal::open(folder.path);
     REQUIRE(journal);
     REQUIRE(journal->keep_launch(7, "first"));
-    REQUIRE(journal->keep_launch(7, "second"));
+    REQUIRE(journal->keep_launch(7, std::string_view("sec\0ond", 7)));
     REQUIRE(journal->keep_launch(8, "other"));
   }
   auto journal = Journal::open(folder.path);
   REQUIRE(journal);
-  CHECK(journal->launch(7) == "second");
+  CHECK(journal->launch(7) == std::string("sec\0ond", 7));
   CHECK_FALSE(journal->launch(9));
   REQUIRE(journal->write({}, {7}));
   CHECK_FALSE(journal->launch(7));

@@ -1,56 +1,111 @@
 #include "run/launch_record.hpp"
 
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/file.hpp"
-#include "base/json_value.hpp"
 #include "base/text.hpp"
 
 namespace berth::run {
 namespace {
 
-using Json = nlohmann::json;
+class Writer {
+ public:
+  void word(std::string_view one) {
+    bytes_ += one;
+    bytes_ += '\0';
+  }
+  void number(std::int64_t one) { word(std::to_string(one)); }
+  template <typename Numbers>
+  void numbers(const Numbers& all) {
+    number(static_cast<std::int64_t>(all.size()));
+    for (const auto one : all) number(static_cast<std::int64_t>(one));
+  }
+  void words(const std::vector<std::string>& all) {
+    number(static_cast<std::int64_t>(all.size()));
+    for (const std::string& one : all) word(one);
+  }
+  [[nodiscard]] std::string take() { return std::move(bytes_); }
 
-Error unreadable(const std::string& why) {
-  return {ErrorCode::kUnavailable, "E0517",
-          text("what the job is started with cannot be read: {}", printable(why)), "berth jobs"};
-}
+ private:
+  std::string bytes_;
+};
+
+/// In the order in which it was written. Where something is not there, or no number, all that
+/// follows is empty, and is_good() says so.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  std::string_view word() {
+    const auto end = rest_.find('\0');
+    if (!good_ || end == std::string_view::npos) {
+      good_ = false;
+      return {};
+    }
+    const std::string_view found = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return found;
+  }
+  template <typename T>
+  T number() {
+    const auto found = to_number(word());
+    good_ = good_ && found && static_cast<std::int64_t>(static_cast<T>(*found)) == *found;
+    return good_ ? static_cast<T>(*found) : T{};
+  }
+  template <typename T>
+  std::vector<T> numbers() {
+    std::vector<T> all;
+    for (auto left = number<std::uint32_t>(); left > 0 && good_; --left) all.push_back(number<T>());
+    return all;
+  }
+  std::vector<std::string> words() {
+    std::vector<std::string> all;
+    for (auto left = number<std::uint32_t>(); left > 0 && good_; --left) all.emplace_back(word());
+    return all;
+  }
+  [[nodiscard]] bool is_good() const { return good_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
 
 }  // namespace
 
 std::string record_of(const Launch& launch) {
   const Credentials user = launch.user.value_or(Credentials{});
-  Json json{{"umask", launch.mask.value_or(077)},
-            {"uid", user.uid},
-            {"gid", user.gid},
-            {"groups", user.groups},
-            {"cpus", launch.cpus}};
-  json["command"] = json_of_words<Json>(launch.command);
-  json["environment"] = json_of_words<Json>(launch.environment);
-  json["places"] = json_of_words<Json>({launch.folder, launch.group, launch.job_files});
-  return json.dump();
+  Writer out;
+  out.words(launch.command);
+  out.words(launch.environment);
+  out.word(launch.folder);
+  out.word(launch.group);
+  out.word(launch.job_files);
+  out.numbers(launch.cpus);
+  out.number(launch.mask.value_or(077));
+  out.number(user.uid);
+  out.number(user.gid);
+  out.numbers(user.groups);
+  return out.take();
 }
 
-Result<Launch> launch_in(std::string_view record) try {
-  const Json json = Json::parse(record);
+Result<Launch> launch_in(std::string_view record) {
+  Reader in(record);
   Launch launch;
   Credentials user;
-  launch.command = words_in_json(json.at("command"));
-  launch.environment = words_in_json(json.at("environment"));
-  const auto places = words_in_json(json.at("places"));
-  launch.folder = places.at(0);
-  launch.group = places.at(1);
-  launch.job_files = places.at(2);
-  json.at("cpus").get_to(launch.cpus);
-  launch.mask = json.at("umask").get<mode_t>();
-  json.at("uid").get_to(user.uid);
-  json.at("gid").get_to(user.gid);
-  json.at("groups").get_to(user.groups);
+  launch.command = in.words();
+  launch.environment = in.words();
+  launch.folder = in.word();
+  launch.group = in.word();
+  launch.job_files = in.word();
+  launch.cpus = in.numbers<int>();
+  launch.mask = in.number<mode_t>();
+  user.uid = in.number<uid_t>();
+  user.gid = in.number<gid_t>();
+  user.groups = in.numbers<gid_t>();
   launch.user = std::move(user);
-  if (launch.command.empty()) return unreadable("there is no command");
-  return launch;
-} catch (const std::exception& problem) {
-  return unreadable(problem.what());
+  if (in.is_good() && !launch.command.empty()) return launch;
+  return Error{ErrorCode::kUnavailable, "E0517",
+               text("what the job is started with cannot be read"), "berth jobs"};
 }
 
 }  // namespace berth::run

@@ -1,6 +1,7 @@
-// What a queued job is started with, as one JSON document: the journal keeps what its submitter
-// asked for, because a broker may come and go meanwhile, and its keeper gets it whole, with what
-// its devices add.
+// What a queued job is started with, as bytes: the journal keeps what its submitter asked for,
+// because a broker may come and go meanwhile, and its keeper gets it whole, with what its devices
+// add. Words that end with a NUL, which no word can have: words and variables are bytes, and JSON
+// would have to take a thousand of them apart for each start.
 #pragma once
 
 #include <string>

@@ -31,18 +31,27 @@ TEST_CASE("what a job is started with comes back as it was, bytes that are no te
   CHECK(back->user->groups == launch.user->groups);
 }
 
-TEST_CASE("what is no record is refused") {
+TEST_CASE("what is no record is refused, wherever it was cut or changed") {
   Launch launch;
   launch.command = {"true"};
+  launch.environment = {"A=b"};
+  launch.user = berth::run::Credentials{1, 2, {3}};
   const std::string whole = record_of(launch);
-  for (const std::string& bad :
-       {std::string(), std::string("{}"), std::string("[1]"), whole.substr(0, whole.size() / 2),
-        std::string(R"({"command":[],"environment":[],"places":["","",""],"cpus":[],"umask":0,)"
-                    R"("uid":0,"gid":0,"groups":[]})"),
-        std::string(R"({"command":["true"],"environment":[],"places":[],"cpus":[],"umask":0,)"
-                    R"("uid":0,"gid":0,"groups":[]})")}) {
-    const auto read = launch_in(bad);
-    REQUIRE_FALSE(read);
-    CHECK(read.error().id == "E0517");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto cut = launch_in(whole.substr(0, size));
+    REQUIRE_FALSE(cut);
+    CHECK(cut.error().id == "E0517");
   }
+  CHECK_FALSE(launch_in(whole + '\0'));
+  const auto bytes = [](std::string words) {
+    for (char& c : words)
+      if (c == ',') c = '\0';
+    return words;
+  };
+  CHECK(launch_in(bytes("1,true,0,,,,0,63,0,0,0,")));
+  for (const char* bad :
+       {"0,0,,,,0,63,0,0,0,", "1,true,-1,,,,0,63,0,0,0,", "1,true,9999999999,,,,0,63,0,0,0,",
+        "1,true,4000000000,,,,0,63,0,0,0,", "1,true,0,,,,0,63,-5,0,0,", "1,true,x,,,,0,63,0,0,0,",
+        "1,true,0,,,,1,5000000000,63,0,0,0,", "{}", "[1],"})
+    CHECK_FALSE(launch_in(bytes(bad)));
 }
