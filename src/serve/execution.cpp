@@ -81,6 +81,7 @@ void Execution::restore() {
     find_again(job);
   }
   if (fence_) fence_->clean_up(running);
+  launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
 }
 
 /// By the kernel where that can be done, else by variables.

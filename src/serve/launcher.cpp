@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/file.hpp"
@@ -77,6 +78,16 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   launch.job_files = files(job.id);
   return nursery_.keep(launch);
+}
+
+void Launcher::forget_all_but(const std::function<bool(model::JobId)>& known) const {
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder_, problem), end; !problem && at != end;
+       at.increment(problem)) {
+    const auto number = to_number(at->path().stem().string());
+    if (number && *number > 0 && !known(static_cast<model::JobId>(*number)))
+      forget(static_cast<model::JobId>(*number));
+  }
 }
 
 }  // namespace berth::serve

@@ -1,6 +1,7 @@
 // Launcher: starts queued jobs, and knows their files.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -35,6 +36,8 @@ class Launcher {
   }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }
+  /// What a broker that died between two steps has left.
+  void forget_all_but(const std::function<bool(model::JobId)>& known) const;
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:

@@ -216,6 +216,19 @@ class Folders(Machine):
         (self.runtime / "berth.sock").mkdir()
         self.refused("E0910")
 
+    def test_files_of_jobs_that_nobody_knows_go(self):
+        job = self.queue("--gpus", "1", "--", "echo", "kept")
+        self.assertEqual(self.run_berth("wait", str(job)).returncode, 0)
+        self.end_brokers()
+        jobs = self.state / "jobs"
+        for name in ("77.log", "77.status", "notes.txt", "0.log"):
+            (jobs / name).write_text("left")
+        self.assertEqual(self.run_berth("logs", str(job)).stdout, "kept\n")
+        self.assertEqual(self.run_berth("run", "--queue", "--", "true").returncode, 0)  # starts one where none runs
+        self.assertTrue(wait_until(lambda: not (jobs / "77.status").exists()))
+        names = {path.name for path in jobs.iterdir()}
+        self.assertEqual(names & {"77.log", "77.status", "notes.txt", "0.log", f"{job}.log"}, {"notes.txt", "0.log", f"{job}.log"})
+
     def test_a_broker_that_is_told_to_end_leaves_no_socket(self):
         broker, said = self.serve()
         self.assertTrue(said.startswith("serving "))
