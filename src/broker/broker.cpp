@@ -451,6 +451,20 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   ended(job, now);
 }
 
+void Broker::move_times(std::int64_t from, std::int64_t to, std::int64_t by) {
+  const auto move = [&](std::int64_t& time) {
+    const bool is_between = from <= time && time <= to;
+    if (is_between) time += by;
+    return is_between;
+  };
+  for (auto& [id, job] : jobs_) {
+    bool moved = move(job.submitted_unix_milliseconds);
+    if (job.started_unix_milliseconds) moved = move(*job.started_unix_milliseconds) || moved;
+    if (job.ended_unix_milliseconds) moved = move(*job.ended_unix_milliseconds) || moved;
+    if (moved) changed_.insert(id);
+  }
+}
+
 std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
   std::vector<JobId> gone;
   for (auto at = jobs_.begin(); at != jobs_.end();) {

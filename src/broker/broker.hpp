@@ -81,6 +81,8 @@ class Broker {
   /// Holds a waiting job back, or lets it stand in line again (behind those who waited). Fails as
   /// cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
+  /// Somebody set the wall's clock: those of its times that lie between these become `by` later.
+  void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
   /// Forgets jobs that ended before; their ids.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds);
 

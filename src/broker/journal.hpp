@@ -3,6 +3,7 @@
 // a power cut as well. An fsync a change would cost more than the whole rest of an answer.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ class Journal {
   /// All of it or nothing. Fails with kUnavailable (E0908: the disk is full, say); nothing of it
   /// may be told to anyone then.
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
-                             const std::vector<model::JobId>& gone = {});
+                             const std::vector<model::JobId>& gone = {},
+                             const std::map<std::string, std::string>& values = {});
   /// A value that is no job's: what users had, which devices are drained.
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);

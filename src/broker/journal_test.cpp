@@ -99,7 +99,8 @@ TEST_CASE("what was written is there when the journal is opened again") {
     const Job one = job(1), two = job(2), three = job(3);
     REQUIRE(journal.write({&three, &one, &two}));
     REQUIRE(journal.write({}, {2}));
-    REQUIRE(journal.set_value("drained", "GPU-7"));
+    REQUIRE(journal.set_value("drained", "GPU-6"));
+    REQUIRE(journal.write({}, {}, {{"drained", "GPU-7"}, {"clock", "1"}}));
     journal.sync();
     journal.tidy();
   }
@@ -110,6 +111,7 @@ TEST_CASE("what was written is there when the journal is opened again") {
   CHECK(jobs->front().id == 1);
   CHECK(jobs->back().id == 3);
   CHECK(journal.value("drained") == "GPU-7");
+  CHECK(journal.value("clock") == "1");
   CHECK_FALSE(journal.value("other"));
   struct stat status = {};
   REQUIRE(::stat((folder.path + "/below/here/journal.db").c_str(), &status) == 0);

@@ -212,7 +212,8 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
 std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const Job& job = story.job;
   const std::int64_t now = view.unix_milliseconds;
-  const std::int64_t since = job.started_unix_milliseconds.value_or(now);
+  // A clock that is set back makes "now" earlier for a moment.
+  const std::int64_t since = std::min(job.started_unix_milliseconds.value_or(now), now);
   Lines lines;
   if (job.time_limit)
     lines.add(tr("until"), text("{} at the latest: its time limit is {}",

@@ -90,6 +90,7 @@ class Daemon {
 
   void take(Call call, const Answer& answer) {
     last_call_ = now().steady;
+    if (is_restored_) execution_.mind_clock();
     const bool needs_look = call.method == "POST" && now().steady - seen_at_ > kFresh;
     if (is_restored_ && !needs_look) {
       api_.act(call, answer);
@@ -111,6 +112,7 @@ class Daemon {
         asio::post(syncing_, [this] { execution_.sync(); });
         execution_.tidy();
       }
+      if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());

@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 
 namespace {
 using Json = nlohmann::json;
-constexpr const char *kDrained = "drained", *kShares = "shares";  // in the journal
+// In the journal.
+constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock";
 }  // namespace
 
 broker::Now now() {
@@ -61,6 +62,12 @@ void Execution::restore() {
     fault_ = jobs.error();
     return;
   }
+  // By the clock of who wrote it; what was done to that since, mind_clock() finds.
+  const std::string clock = journal_.value(kClock).value_or("");
+  clock_.resume(clock);
+  if (clock_.record() != clock)
+    if (auto written = journal_.set_value(kClock, clock_.record()); !written)
+      fault_ = written.error();
   restore_drained();
   restore_shares();
   for (const bool runs : {true, false})
@@ -397,9 +404,39 @@ std::int64_t Execution::too_much_output_before() {
   return 0;
 }
 
+void Execution::mind_clock() {
+  const std::int64_t by = clock_.was_set_by();
+  if (by == 0 || !settle()) return;
+  const std::int64_t from = clock_.at_start(), to = clock_.now();
+  broker_.move_times(from, to, by);
+  Json shares = Json::parse(shares_, nullptr, false);
+  if (const auto at = shares.find("at");
+      at != shares.end() && at->is_number_integer() && *at >= from && *at <= to) {
+    *at = at->get<std::int64_t>() + by;
+    shares_ = shares.dump();
+  }
+  clock_.follow();
+  const auto changed = broker_.changed();
+  std::vector<const Job*> rows;
+  for (const JobId id : changed) rows.push_back(broker_.job(id));
+  // All at once: half of it would be moved twice by the next broker.
+  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
+      !written) {
+    fault_ = written.error();
+    return;
+  }
+  is_dirty_ = true;
+  const std::string much = show_duration(milliseconds(std::abs(by)));
+  notes_.push_back(by > 0 ? text("the clock was set forward by {}: times of jobs move along", much)
+                          : text("the clock was set back by {}: times of jobs move along", much));
+  changed_(changed);
+}
+
 void Execution::forget_old() {
-  const auto gone = broker_.forget_ended_before(
-      std::max(now().unix_milliseconds - options_.settings.keep.count(), too_much_output_before()));
+  // What is too old by a clock that was set a moment ago may not be.
+  const std::int64_t too_old =
+      clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
+  const auto gone = broker_.forget_ended_before(std::max(too_old, too_much_output_before()));
   if (gone.empty()) return;
   for (const JobId id : gone) output_bytes_.erase(id);
   if (auto written = journal_.write({}, gone); !written) {

@@ -21,6 +21,7 @@
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
+#include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
 
 namespace berth::serve {
@@ -46,6 +47,9 @@ class Execution {
 
   /// The nodes of the machine's GPUs, where jobs are fenced in.
   [[nodiscard]] const model::GpuNodes& nodes() const;
+
+  /// The time of the queue, and of people as jobs are told it.
+  [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   void see(Look look);
   /// What the journal holds; once, after the first see().
@@ -83,6 +87,8 @@ class Execution {
   void leave() const;
   /// Ends what is over its limit, turns to the CPU what waited long enough.
   void mind_time();
+  /// Where somebody set the machine's clock, the times of jobs move along.
+  void mind_clock();
   /// What users had of the machine is written down, for a broker that follows.
   void keep_shares();
   /// What ended long ago, and what is too much, with its output.
@@ -139,6 +145,7 @@ class Execution {
   std::set<std::uint32_t> known_users_;
   std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
   std::string shares_;                                  // as they were written down last
+  WallClock clock_;
 };
 
 }  // namespace berth::serve
