@@ -72,6 +72,8 @@ class Broker {
   /// What keeps it from devices that are not its own, and the control group that does; "" none.
   void set_access(JobId id, model::Access access, std::string group);
   void set_refusals(JobId id, std::uint64_t refusals);
+  /// A running job was told to end, which a broker that follows this one must know.
+  void tell_to_end(JobId id, model::ToldToEnd how);
   /// A running job is over. Nothing happens to one that is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);

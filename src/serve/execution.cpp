@@ -155,11 +155,15 @@ void Execution::know_user(const Job& job) {
 }
 
 void Execution::find_again(const Job& job) {
-  if (!job.queued) return watches_.watch(job.id, job.owners);
   // It was written down that it runs; whether it was started its folder knows.
-  const auto keeper = launcher_.keeper(job.id);
-  if (!keeper) return launch_soon(job.id);
-  set_owners(job.id, {*keeper});
+  const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
+  if (!job.queued)
+    watches_.watch(job.id, job.owners);
+  else if (keeper)
+    set_owners(job.id, {*keeper});
+  else
+    launch_soon(job.id);
+  if (job.told_to_end) stop(job.id, *job.told_to_end);
 }
 
 bool Execution::settle() {
@@ -256,17 +260,17 @@ Status Execution::drain(const std::string& unit, bool drained) {
 
 void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome) {
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
-  const Stopped how = how_stopped(id).value_or(
-      Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+  const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
   end(id, how.state, outcome, how.why);
   watches_.forget(id);
 }
 
 // The processes of jobs.
 
-std::optional<Execution::Stopped> Execution::how_stopped(JobId id) {
-  auto told = stopped_.extract(id);
-  return told.empty() ? std::nullopt : std::optional(std::move(told.mapped()));
+model::ToldToEnd Execution::how_stopped(JobId id, model::ToldToEnd else_so) {
+  stopped_.erase(id);
+  const Job* job = broker_.job(id);
+  return job != nullptr && job->told_to_end ? *job->told_to_end : std::move(else_so);
 }
 
 void Execution::all_gone(JobId id) {
@@ -283,8 +287,7 @@ void Execution::all_gone(JobId id) {
 
 void Execution::end_lost(JobId id) {
   const std::string why(tr("its processes are gone, and nobody said how they ended"));
-  const Stopped how =
-      how_stopped(id).value_or(Stopped{JobState::kLost, why, policy::Instant{0}, 0});
+  const auto how = how_stopped(id, {JobState::kLost, why});
   end(id, how.state, {}, how.why);
 }
 
@@ -294,8 +297,7 @@ void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
   if (const auto outcome = launcher_.outcome(id)) {
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
-    const Stopped how = how_stopped(id).value_or(
-        Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+    const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
     return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
@@ -327,14 +329,14 @@ void Execution::launch(JobId id) {
   set_owners(id, {*keeper});
 }
 
-void Execution::stop(JobId id, Stopped how) {
+void Execution::stop(JobId id, const model::ToldToEnd& how) {
   if (std::erase(to_launch_, id) > 0) {
     end(id, how.state, {}, how.why);
     return;
   }
   if (stopped_.contains(id) || !watches_.signal(id, SIGTERM)) return;
-  how.since = now().steady;
-  stopped_.emplace(id, std::move(how));
+  stopped_.emplace(id, Stopped{now().steady});
+  broker_.tell_to_end(id, how);
 }
 
 /// What was told to end and did not. A keeper ends in order all that it has; the front of a job in

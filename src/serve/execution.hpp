@@ -100,10 +100,8 @@ class Execution {
   void tidy() { journal_.tidy(); }
 
  private:
-  /// Who ended a running job, and why: until its keeper has.
+  /// A running job that was told to end and has not yet.
   struct Stopped {
-    model::JobState state = model::JobState::kCancelled;
-    std::string why;
     policy::Instant since{0};
     int pressed = 0;  // how often it was told again, in stronger words
   };
@@ -122,10 +120,10 @@ class Execution {
   void launch_soon(model::JobId id);
   void launch_next();
   void launch(model::JobId id);
-  void stop(model::JobId id, Stopped how);
+  void stop(model::JobId id, const model::ToldToEnd& how);
   void press(policy::Instant at);
-  /// Asked once, when it has ended.
-  [[nodiscard]] std::optional<Stopped> how_stopped(model::JobId id);
+  /// What is told of an end that was asked for; else the other.
+  [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, model::ToldToEnd else_so);
   void stop_what_is_over_its_limit();
 
   boost::asio::io_context& loop_;
