@@ -187,6 +187,29 @@ class Kills(Machine):
         self.call("POST", f"/v1/jobs/{job}/cancel", {})
         self.assert_over(job, everything)
 
+    def helpers(self):
+        """What starts keepers, and what would start that anew: their numbers."""
+        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
+        found = {"job-nursery": [], "job-nursery-spare": []}
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and words_of(entry.name).strip() in found and mark in (entry / "environ").read_bytes():
+                    found[words_of(entry.name).strip()].append(int(entry.name))
+        return found
+
+    def test_what_would_start_it_anew_is_killed_too(self):
+        """Whichever of them, a queued job starts, and there are both again."""
+        self.run_berth("run", "--queue", "--cpu", "--", "true")
+        for names in (["job-nursery"], ["job-nursery-spare"], ["job-nursery"], ["job-nursery", "job-nursery-spare"]) * (20 if SOAK else 2):
+            for name in names:
+                for pid in self.helpers()[name]:
+                    os.kill(pid, signal.SIGKILL)
+            job = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "exit 3").stdout.split()[1])
+            self.assertEqual(self.job(job, "ended")["outcome"]["exit_code"], 3, names)
+        self.assertEqual([len(pids) for pids in self.helpers().values()], [1, 1])
+        self.kill_brokers()
+        self.assertTrue(wait_until(lambda: not any(self.helpers().values())))
+
     def test_a_job_that_is_cancelled_ends_though_it_will_not(self):
         for start in self.each_way():
             job, _, front, _, everything = self.begin(start)
