@@ -27,6 +27,13 @@ namespace {
 using Json = nlohmann::json;
 // In the journal.
 constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock";
+
+std::uint64_t bytes_on_disk(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
+                                            : 0;
+}
+
 }  // namespace
 
 broker::Now now() {
@@ -394,16 +401,30 @@ std::int64_t Execution::too_much_output_before() {
   for (const auto& [id, job] : broker_.jobs()) {
     if (!job.queued || !model::has_ended(job.state)) continue;
     const auto [size, is_new] = output_bytes_.try_emplace(id, 0);
-    struct stat status = {};
-    if (is_new && ::stat(launcher_.log(id).c_str(), &status) == 0)
-      size->second = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    if (is_new) size->second = bytes_on_disk(launcher_.log(id));
     kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
   }
   std::sort(kept.rbegin(), kept.rend());
   std::uint64_t sum = 0;
-  for (const auto& [ended, size] : kept)
-    if ((sum += size) > options_.settings.keep_output_bytes) return ended + 1;
+  // How the last one ended, and what it said of it, is always wanted.
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if ((sum += kept[i].second) > options_.settings.keep_output_bytes && i > 0)
+      return kept[i].first + 1;
   return 0;
+}
+
+/// Nothing is cut while its job runs, which may need it; but the disk is everybody's.
+void Execution::note_long_output() {
+  for (const JobRoot& root : watches_.roots()) {
+    const Job* job = broker_.job(root.job);
+    if (job == nullptr || !job->queued) continue;
+    const std::uint64_t bytes = bytes_on_disk(launcher_.log(root.job));
+    std::uint64_t& noted = noted_bytes_[root.job];
+    if (bytes <= std::max(options_.settings.keep_output_bytes, 2 * noted)) continue;
+    noted = bytes;
+    notes_.push_back(text("job {} runs, and has written {}, more than is kept of all that ended",
+                          root.job, show_bytes(bytes)));
+  }
 }
 
 void Execution::mind_clock() {
@@ -435,12 +456,16 @@ void Execution::mind_clock() {
 }
 
 void Execution::forget_old() {
+  note_long_output();
   // What is too old by a clock that was set a moment ago may not be.
   const std::int64_t too_old =
       clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
   const auto gone = broker_.forget_ended_before(std::max(too_old, too_much_output_before()));
   if (gone.empty()) return;
-  for (const JobId id : gone) output_bytes_.erase(id);
+  for (const JobId id : gone) {
+    output_bytes_.erase(id);
+    noted_bytes_.erase(id);
+  }
   if (auto written = journal_.write({}, gone); !written) {
     fault_ = written.error();
     return;

@@ -109,6 +109,7 @@ class Execution {
   void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
+  void note_long_output();
   void find_again(const model::Job& job);
   void enclose(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
@@ -142,6 +143,7 @@ class Execution {
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
   std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
+  std::map<model::JobId, std::uint64_t> noted_bytes_;   // of those that ran, when it was said
   std::string shares_;                                  // as they were written down last
   WallClock clock_;
 };
