@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the expensive proofs at full count and writes benchmarks/results/soak-DATE.json: every test labelled soak with
-BERTH_SOAK=1 (./dev test runs a sample of the same), and every fuzz target for --fuzz-seconds. ./dev soak builds first."""
+BERTH_SOAK=1 (./dev test runs a sample of the same), the broker under the thread sanitizer, and every fuzz target for
+--fuzz-seconds. ./dev soak builds first."""
 import argparse
 import datetime
 import json
@@ -8,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -35,6 +37,29 @@ def labelled_tests():
                "said": said.strip().splitlines()[-5 if code == 0 else -40:]}
 
 
+def under_thread_sanitizer():
+    """The broker in the sanitizer's build, with what its tests do to it; any report of any process of it counts."""
+    berth = ROOT / "build/tsan/berth"
+    commands = {f"unit tests of {room}": [ROOT / f"build/tsan/src/{room}/test_{room}"] for room in ("broker", "run", "serve")}
+    commands |= {test: [sys.executable, ROOT / f"tests/broker/{test}.py", berth]
+                 for test in ("arrays_test", "events_test", "hostile_clients_test", "jobs_test", "queue_test", "two_brokers_test")}
+    for name, command in commands.items():
+        if not os.access(berth, os.X_OK):
+            return
+        print(f"thread sanitizer: {name}", flush=True)
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder).chmod(0o777)  # also for processes of other users
+            # The reader of the driver is forked from a thread, and has threads of its own.
+            variables = dict(os.environ, LC_ALL="C.UTF-8", TSAN_OPTIONS=f"die_after_fork=0 log_path={folder}/report")
+            done = subprocess.run(command, cwd=ROOT, env=variables, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            reports = [path.read_text(errors="replace") for path in sorted(pathlib.Path(folder).iterdir())]
+        passed = None if done.returncode == 77 else done.returncode == 0 and not reports
+        said = done.stdout.strip().splitlines()[-5 if passed else -40:] + "".join(reports).splitlines()[:60]
+        yield {"name": f"thread sanitizer: {name}", "seconds": round(time.monotonic() - start, 1), "passed": passed, "said": said}
+
+
 def fuzzed(seconds: int):
     for program in sorted((ROOT / "build/fuzz/fuzz").glob("fuzz_*")):
         if not os.access(program, os.X_OK) or program.is_dir():
@@ -55,7 +80,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fuzz-seconds", type=int, default=120)
     arguments = parser.parse_args()
-    proofs = list(labelled_tests()) + list(fuzzed(arguments.fuzz_seconds))
+    proofs = list(labelled_tests()) + list(under_thread_sanitizer()) + list(fuzzed(arguments.fuzz_seconds))
     if not proofs:
         print("error: nothing ran: build/test and build/fuzz hold no proof\n\nhint: ./dev soak", file=sys.stderr)
         return 1

@@ -435,6 +435,13 @@ void Broker::set_refusals(JobId id, std::uint64_t refusals) {
   changed_.insert(id);
 }
 
+void Broker::tell_to_end(JobId id, model::ToldToEnd how) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.state != JobState::kRunning) return;
+  found->second.told_to_end = std::move(how);
+  changed_.insert(id);
+}
+
 void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
                  Now now) {
   const auto found = jobs_.find(id);
@@ -447,24 +454,9 @@ void Broker::end(JobId id, JobState state, std::optional<model::Outcome> outcome
   job.why = std::move(why);
   job.ended_unix_milliseconds = now.unix_milliseconds;
   job.owners.clear();
+  job.told_to_end.reset();
   changed_.insert(id);
   ended(job, now);
-}
-
-std::vector<JobId> Broker::forget_ended_before(std::int64_t unix_milliseconds) {
-  std::vector<JobId> gone;
-  for (auto at = jobs_.begin(); at != jobs_.end();) {
-    const Job& job = at->second;
-    // The newest stays: from it a broker that follows this one knows which numbers were used.
-    const bool is_old = model::has_ended(job.state) && !followers_.contains(job.id) &&
-                        !(job.task && followers_.contains(job.task->array)) && job.id + 1 < next_ &&
-                        job.ended_unix_milliseconds.value_or(0) < unix_milliseconds;
-    if (is_old) gone.push_back(job.id);
-    if (is_old && job.task && arrays_.forget(job)) gone.push_back(job.task->array);
-    at = is_old ? jobs_.erase(at) : std::next(at);
-  }
-  for (const JobId id : gone) changed_.erase(id);
-  return gone;
 }
 
 const Job* Broker::job(JobId id) const {

@@ -75,6 +75,8 @@ class Broker {
   /// What keeps it from devices that are not its own, and the control group that does; "" none.
   void set_access(JobId id, model::Access access, std::string group);
   void set_refusals(JobId id, std::uint64_t refusals);
+  /// A running job was told to end, which a broker that follows this one must know.
+  void tell_to_end(JobId id, model::ToldToEnd how);
   /// A running job is over. Nothing happens to one that is not running.
   void end(JobId id, JobState state, std::optional<model::Outcome> outcome, std::string why,
            Now now);
@@ -84,6 +86,8 @@ class Broker {
   /// Holds a waiting job back, or lets it stand in line again (behind those who waited). Fails as
   /// cancel().
   [[nodiscard]] Status hold(JobId id, bool held, Caller caller, Now now);
+  /// Somebody set the wall's clock: those of its times that lie between these become `by` later.
+  void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
   /// Forgets jobs that ended before; their ids.
   std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds);
 

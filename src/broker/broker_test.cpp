@@ -209,3 +209,25 @@ TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, a
   CHECK(broker.forget_ended_before(at(30'000).unix_milliseconds).size() == 9'999);
   CHECK(broker.jobs().size() == 1);
 }
+
+TEST_CASE("times move with a clock that is set, but for those of before the machine's start") {
+  Broker broker = on(gpus(1));
+  Job old = wants(1);
+  old.id = 7;
+  old.state = JobState::kDone;
+  old.submitted_unix_milliseconds = 1000;
+  old.started_unix_milliseconds = 2000;
+  old.ended_unix_milliseconds = 3000;
+  broker.restore(old, at(0));
+  const JobId runs = submit(broker, wants(1), 10);
+  REQUIRE(broker.start_what_fits(at(20)).size() == 1);
+  const JobId waits = submit(broker, wants(1), 30);
+  static_cast<void>(broker.changed());
+  const auto time = [](int seconds) { return at(seconds).unix_milliseconds; };
+  broker.move_times(time(0), time(40), -3'600'000);
+  CHECK(broker.changed() == std::set{runs, waits});
+  CHECK(broker.job(runs)->submitted_unix_milliseconds == time(10 - 3600));
+  CHECK(broker.job(runs)->started_unix_milliseconds == time(20 - 3600));
+  CHECK(broker.job(waits)->submitted_unix_milliseconds == time(30 - 3600));
+  CHECK(broker.job(7)->ended_unix_milliseconds == 3000);
+}

@@ -82,6 +82,16 @@ model::Outcome outcome_of(const Json& json) {
   return outcome;
 }
 
+model::ToldToEnd told_to_end_of(const Json& json) {
+  model::ToldToEnd how;
+  std::string state;
+  take(json, "state", state);
+  if (const auto known = model::job_state(state); known && model::has_ended(*known))
+    how.state = *known;
+  take(json, "why", how.why);
+  return how;
+}
+
 Job parse(const Json& json) {
   Job job;
   take(json, "id", job.id);
@@ -126,6 +136,8 @@ Job parse(const Json& json) {
     take(one, "pid", owner.pid);
     take(one, "start_ticks", owner.start_ticks);
   }
+  if (const auto found = json.find("told_to_end"); found != json.end())
+    job.told_to_end = told_to_end_of(*found);
   if (const auto found = json.find("outcome"); found != json.end())
     job.outcome = outcome_of(*found);
   take(json, "why", job.why);
@@ -202,6 +214,9 @@ std::string record_of(const Job& job) {
     out["grants"].push_back({{"unit", grant.unit}, {"memory_bytes", grant.memory_bytes}});
   for (const model::ProcessId& owner : job.owners)
     out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
+  if (job.told_to_end)
+    out["told_to_end"] = {{"state", model::name(job.told_to_end->state)},
+                          {"why", job.told_to_end->why}};
   if (job.outcome) out["outcome"] = outcome_json(*job.outcome);
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

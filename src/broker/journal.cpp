@@ -187,6 +187,8 @@ struct Journal::Parts {
 
   [[nodiscard]] Error failed() const {
     const int code = ::sqlite3_errcode(database.get());
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+      return damaged(file, ::sqlite3_errmsg(database.get()));
     const bool is_full = code == SQLITE_FULL;
     return {ErrorCode::kUnavailable, "E0908",
             text("the journal {} cannot be written: {}", printable(file),
@@ -291,7 +293,8 @@ Result<std::vector<model::Job>> Journal::jobs() const {
 }
 
 Status Journal::write(const std::vector<const model::Job*>& changed,
-                      const std::vector<model::JobId>& gone) {
+                      const std::vector<model::JobId>& gone,
+                      const std::map<std::string, std::string>& values) {
   bool good = parts_->begin.run();
   for (const model::Job* job : changed) {
     const std::string record = record_of(*job);
@@ -305,6 +308,7 @@ Status Journal::write(const std::vector<const model::Job*>& changed,
       good = good && one->run();
     }
   }
+  for (const auto& [key, value] : values) good = good && set_value(key, value);
   if (good && parts_->commit.run()) return Done{};
   Error why = parts_->failed();
   static_cast<void>(parts_->roll_back.run());

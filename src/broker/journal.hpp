@@ -3,6 +3,7 @@
 // a power cut as well. An fsync a change would cost more than the whole rest of an answer.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ class Journal {
   /// All of it or nothing. Fails with kUnavailable (E0908: the disk is full, say); nothing of it
   /// may be told to anyone then.
   [[nodiscard]] Status write(const std::vector<const model::Job*>& changed,
-                             const std::vector<model::JobId>& gone = {});
+                             const std::vector<model::JobId>& gone = {},
+                             const std::map<std::string, std::string>& values = {});
   /// What a job, or each of an array, is started with; `write` forgets it with what is gone. Fails
   /// as write().
   [[nodiscard]] Status keep_launch(model::JobId id, std::string_view record);

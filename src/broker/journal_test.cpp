@@ -56,6 +56,7 @@ Job job(std::uint64_t id) {
   made.affinity = "0-1";
   made.owners = {{4711, 99}};
   made.outcome = berth::model::Outcome{berth::model::OutcomeClass::kSignal, 137, 9};
+  made.told_to_end = berth::model::ToldToEnd{JobState::kFailed, "over"};
   made.why = "because";
   return made;
 }
@@ -87,8 +88,13 @@ TEST_CASE("a job's record says all of it") {
   CHECK(after->grants == before.grants);
   CHECK(after->time_limit == before.time_limit);
   CHECK(after->outcome->signal == 9);
+  CHECK(after->told_to_end->state == JobState::kFailed);
+  CHECK(after->told_to_end->why == "over");
+  CHECK(job_of(R"({"told_to_end":{"state":"running"}})")->told_to_end->state ==
+        JobState::kCancelled);
   CHECK(job_of("{}")->id == 0);
-  for (const char* bad : {"", "[", "3", "{\"id\":\"x\"}", "{\"grants\":3}", "{\"owners\":[3]}"})
+  for (const char* bad : {"", "[", "3", "{\"id\":\"x\"}", "{\"grants\":3}", "{\"owners\":[3]}",
+                          "{\"told_to_end\":3}"})
     CHECK(job_of(bad).error().id == "E0904");
 }
 
@@ -99,7 +105,8 @@ TEST_CASE("what was written is there when the journal is opened again") {
     const Job one = job(1), two = job(2), three = job(3);
     REQUIRE(journal.write({&three, &one, &two}));
     REQUIRE(journal.write({}, {2}));
-    REQUIRE(journal.set_value("drained", "GPU-7"));
+    REQUIRE(journal.set_value("drained", "GPU-6"));
+    REQUIRE(journal.write({}, {}, {{"drained", "GPU-7"}, {"clock", "1"}}));
     journal.sync();
     journal.tidy();
   }
@@ -110,6 +117,7 @@ TEST_CASE("what was written is there when the journal is opened again") {
   CHECK(jobs->front().id == 1);
   CHECK(jobs->back().id == 3);
   CHECK(journal.value("drained") == "GPU-7");
+  CHECK(journal.value("clock") == "1");
   CHECK_FALSE(journal.value("other"));
   struct stat status = {};
   REQUIRE(::stat((folder.path + "/below/here/journal.db").c_str(), &status) == 0);

@@ -1,5 +1,6 @@
 #include "cli/job_calls.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -181,6 +182,13 @@ Result<std::string> one_job(const Context& context, const char* verb) {
       ErrorCode::kInvalidArgument, "E0930",
       text("{} is about one job, but {} are named", fmt::format("berth {}", verb), words->size()),
       fmt::format("berth {} {}", verb, printable(words->front()))};
+}
+
+void add_output_bytes(const model::Job& job, output::JobsView& view) {
+  struct stat status = {};
+  if (job.state == model::JobState::kRunning && !job.log.empty() &&
+      ::stat(job.log.c_str(), &status) == 0)
+    view.output_bytes[job.id] = static_cast<std::uint64_t>(status.st_size);
 }
 
 void say_error(const Context& context, const Error& error, int exit_code) {

@@ -12,6 +12,7 @@
 #include "cli/verb.hpp"
 #include "client/jobs.hpp"
 #include "client/reach.hpp"
+#include "output/jobs_text.hpp"
 
 namespace berth::cli {
 
@@ -61,6 +62,8 @@ class JobCalls {
 
 /// "/v1/jobs/7/why"
 [[nodiscard]] std::string job_path(model::JobId id, std::string_view rest = {});
+/// How much a job has written so far, where it runs and we may look.
+void add_output_bytes(const model::Job& job, output::JobsView& view);
 /// An error about one of several jobs, on stderr, in the form that was asked for.
 void say_error(const Context& context, const Error& error, int exit_code);
 

@@ -87,6 +87,7 @@ Result<int> run_jobs(const Context& context) {
   view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
+  for (const Job& job : *jobs) add_output_bytes(job, view);
   if (jobs->empty()) {
     context.out(none_words(filter, all) + "\n" + output::drained_words(view));
     return 0;

@@ -262,6 +262,7 @@ Result<int> run_why(const Context& context) {
   view.unix_milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
+  add_output_bytes(story.job, view);
   context.out(context.json ? json_of(story, part_of(*answer, "job"), outlook)
                                      .dump(-1, ' ', false, Json::error_handler_t::replace) +
                                  "\n"

@@ -56,6 +56,12 @@ struct ArrayTask {
   bool operator==(const ArrayTask&) const = default;
 };
 
+/// It runs, and somebody or its time limit wants its end: what will be told of it then.
+struct ToldToEnd {
+  JobState state = JobState::kCancelled;
+  std::string why;
+};
+
 struct Job {
   JobId id = 0;
   std::optional<ArrayTask> task;
@@ -80,6 +86,7 @@ struct Job {
   std::string group;              // folder of its control group, while it runs in one
   Access access = Access::kVariable;
   std::uint64_t refusals = 0;  // how often the kernel refused it a device that was not its own
+  std::optional<ToldToEnd> told_to_end;
   std::optional<Outcome> outcome;
   std::string why;  // a sentence about its end, where the outcome does not say it
 };

@@ -181,6 +181,20 @@ std::string next_step(const std::vector<const Job*>& order, const JobsView& view
   return "";
 }
 
+/// Of jobs that run: on a disk that others use, too.
+std::string output_words(const std::vector<const Job*>& order, const JobsView& view) {
+  constexpr std::uint64_t kLong = 1ULL << 30;
+  std::string out;
+  for (const Job* job : order) {
+    const auto found = view.output_bytes.find(job->id);
+    if (found != view.output_bytes.end() && found->second >= kLong)
+      out += "\n" +
+             text("output: job {} has written {}", job_number(*job), show_bytes(found->second)) +
+             "\n";
+  }
+  return out;
+}
+
 bool is_same_day(const std::tm& a, const std::tm& b) {
   return a.tm_year == b.tm_year && a.tm_yday == b.tm_yday;
 }
@@ -291,7 +305,7 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
                is_one ? waited(*job, view.unix_milliseconds) : "",
                is_one ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
   }
-  return terminal.spell(table.render(terminal) + drained_words(view) +
+  return terminal.spell(table.render(terminal) + drained_words(view) + output_words(order, view) +
                         next_step(order, view, terminal));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct JobsView {
   std::uint32_t own_uid = 0;
   const model::Snapshot* snapshot = nullptr;  // nullptr: was not looked at, as no job has a device
   std::vector<std::string> drained = {};      // units that get no new jobs
+  std::map<model::JobId, std::uint64_t> output_bytes = {};  // of some that run
 };
 
 /// One row a job: what runs, then what waits, then what ended, the latest first. What an ended job

@@ -212,13 +212,20 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
 std::string of_running(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const Job& job = story.job;
   const std::int64_t now = view.unix_milliseconds;
-  const std::int64_t since = job.started_unix_milliseconds.value_or(now);
+  // A clock that is set back makes "now" earlier for a moment.
+  const std::int64_t since = std::min(job.started_unix_milliseconds.value_or(now), now);
   Lines lines;
   if (job.time_limit)
     lines.add(tr("until"), text("{} at the latest: its time limit is {}",
                                 clock_words(since + job.time_limit->count(), now),
                                 show_duration(*job.time_limit)));
-  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs -f {}", job_number(job)));
+  const auto written = view.output_bytes.find(job.id);
+  if (!job.log.empty())
+    lines.add(tr("output"),
+              fmt::format("berth logs -f {}", job_number(job)) +
+                  (written == view.output_bytes.end()
+                       ? ""
+                       : " (" + text("{} so far", show_bytes(written->second)) + ")"));
   return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
               clock_words(since, now), show_age(static_cast<double>(now - since) / 1000)) +
          "\n" + lines.render(terminal);

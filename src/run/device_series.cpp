@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kMostWatts = 10'000;  // no board of today uses a fifth of it
 constexpr std::int64_t kLongestStep = 1000;   // milliseconds
+/// Between two samples: else somebody set the clock, and nobody knows how long it was.
+constexpr double kLongestSeconds = 60;
 
 }  // namespace
 DeviceSeries::DeviceSeries(const model::Device& device, std::string partition)
@@ -47,7 +49,7 @@ void DeviceSeries::add_counter(std::uint64_t millijoules, std::int64_t unix_mill
 // that samples of every half second miss nothing.
 void DeviceSeries::add_power(std::uint64_t milliwatts, std::int64_t unix_milliseconds) {
   const double seconds = static_cast<double>(unix_milliseconds - last_time_) / 1000.0;
-  if (last_milliwatts_ && seconds > 0) {
+  if (last_milliwatts_ && seconds > 0 && seconds < kLongestSeconds) {
     const double mean =
         (static_cast<double>(*last_milliwatts_) + static_cast<double>(milliwatts)) / 2;
     power_millijoules_ = power_millijoules_.value_or(0) + mean * seconds;

@@ -138,6 +138,10 @@ TEST_CASE("without a counter the power is added up over time") {
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
   series.add({device, {}, 2000}, is_ours);  // a clock that was set back adds nothing
   CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
+  series.add({device, {}, 86'402'000}, is_ours);  // nor does one that was set forward
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 400'000U);
+  series.add({device, {}, 86'403'000}, is_ours);
+  CHECK(series.use(Absence::kNoAnswer).energy_millijoules.value == 700'000U);
 }
 
 TEST_CASE("of a partition only its own memory counts") {

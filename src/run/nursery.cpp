@@ -151,18 +151,8 @@ class Nurse {
   ::_exit(0);
 }
 
-Result<Descriptor> fork_nurse(const rlimit& files) {
-  std::array<int, 2> ends{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return cannot(errno);
-  Descriptor ours(ends[0]);
-  const Descriptor theirs(ends[1]);
-  const pid_t child = ::fork();
-  if (child < 0) return cannot(errno);
-  if (child == 0) {
-    ours.reset();
-    nurse(theirs.get(), files);
-  }
-  return ours;
+Result<Spare> spare_for(const rlimit& files) {
+  return Spare::start([files](int channel) { nurse(channel, files); }, SOCK_STREAM);
 }
 
 /// {-1, EPIPE}: there is no nurse any more.
@@ -177,9 +167,23 @@ Born ask(int channel, const std::string& message) {
 Result<Nursery> Nursery::start() {
   rlimit files = {};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  auto channel = fork_nurse(files);
+  auto spare = spare_for(files);
+  if (!spare) return std::move(spare).error();
+  auto channel = spare->fork();
   if (!channel) return std::move(channel).error();
-  return Nursery(*std::move(channel), files);
+  return Nursery(*std::move(spare), *std::move(channel), files);
+}
+
+/// In place of one that somebody killed.
+Result<Descriptor> Nursery::another_nurse() {
+  auto channel = spare_.fork();
+  if (channel) return channel;
+  // Both were killed. The next spare comes of us, who have threads by now: should one of them have
+  // held what it waits for, then we are told that it does not answer.
+  auto spare = spare_for(files_);
+  if (!spare) return std::move(spare).error();
+  spare_ = *std::move(spare);
+  return spare_.fork();
 }
 
 Result<model::ProcessId> Nursery::keep(const Launch& launch) {
@@ -190,9 +194,7 @@ Result<model::ProcessId> Nursery::keep(const Launch& launch) {
       std::string(reinterpret_cast<const char*>(&size), sizeof size) + record;
   Born born = ask(channel_.get(), message);
   if (born.error == EPIPE) {
-    // Somebody killed it. We have threads by now; the next one uses nothing that they could have
-    // locked but memory, which the C library looks after.
-    auto channel = fork_nurse(files_);
+    auto channel = another_nurse();
     if (!channel) return std::move(channel).error();
     channel_ = *std::move(channel);
     born = ask(channel_.get(), message);

@@ -150,7 +150,7 @@ void Api::answer_all() {
 
 void Api::list(const Call& call, const Answer& answer) {
   std::vector<output::ShownJob> all;
-  const std::int64_t since = now().unix_milliseconds - 24LL * 3600 * 1000;
+  const std::int64_t since = execution_.now().unix_milliseconds - 24LL * 3600 * 1000;
   for (const auto& [id, job] : execution_.broker().jobs())
     if (call.query.contains("all") || !model::has_ended(job.state) ||
         job.ended_unix_milliseconds.value_or(0) > since)
@@ -219,7 +219,7 @@ void Api::outlook(JobId id, const Answer& answer) {
   if (job == nullptr) return answer.send(refusal(no_such_job(id)));
   output::JobOutlook out;
   if (execution_.broker().waits_for_its_array(*job)) out.obstruction = "array_limit";
-  const broker::Now at = now();
+  const broker::Now at = execution_.now();
   const policy::Queue& queue = execution_.broker().queue();
   const auto wall = [&](policy::Instant then) {
     return at.unix_milliseconds +

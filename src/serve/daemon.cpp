@@ -98,6 +98,7 @@ class Daemon {
 
   void take(Call call, const Answer& answer) {
     last_call_ = now().steady;
+    if (is_restored_) execution_.mind_clock();
     const auto age = last_call_ - seen_at_;
     const bool wants_look = call.method == "POST" && age > kSoonOld;
     if (wants_look) look();
@@ -118,6 +119,7 @@ class Daemon {
         asio::post(syncing_, [this] { execution_.sync(); });
         execution_.tidy();
       }
+      if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());

@@ -26,7 +26,15 @@ using std::chrono::milliseconds;
 
 namespace {
 using Json = nlohmann::json;
-constexpr const char *kDrained = "drained", *kShares = "shares";  // in the journal
+// In the journal.
+constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock";
+
+std::uint64_t bytes_on_disk(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * 512
+                                            : 0;
+}
+
 }  // namespace
 
 broker::Now now() {
@@ -62,6 +70,12 @@ void Execution::restore() {
     fault_ = jobs.error();
     return;
   }
+  // By the clock of who wrote it; what was done to that since, mind_clock() finds.
+  const std::string clock = journal_.value(kClock).value_or("");
+  clock_.resume(clock);
+  if (clock_.record() != clock)
+    if (auto written = journal_.set_value(kClock, clock_.record()); !written)
+      fault_ = written.error();
   restore_drained();
   restore_shares();
   for (const bool runs : {true, false})
@@ -150,11 +164,15 @@ void Execution::know_user(const Job& job) {
 }
 
 void Execution::find_again(const Job& job) {
-  if (!job.queued) return watches_.watch(job.id, job.owners);
   // It was written down that it runs; whether it was started its folder knows.
-  const auto keeper = launcher_.keeper(job.id);
-  if (!keeper) return launch_soon(job.id);
-  set_owners(job.id, {*keeper});
+  const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
+  if (!job.queued)
+    watches_.watch(job.id, job.owners);
+  else if (keeper)
+    set_owners(job.id, {*keeper});
+  else
+    launch_soon(job.id);
+  if (job.told_to_end) stop(job.id, *job.told_to_end);
 }
 
 bool Execution::settle() {
@@ -266,17 +284,17 @@ Status Execution::drain(const std::string& unit, bool drained) {
 
 void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome) {
   const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
-  const Stopped how = how_stopped(id).value_or(
-      Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+  const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
   end(id, how.state, outcome, how.why);
   watches_.forget(id);
 }
 
 // The processes of jobs.
 
-std::optional<Execution::Stopped> Execution::how_stopped(JobId id) {
-  auto told = stopped_.extract(id);
-  return told.empty() ? std::nullopt : std::optional(std::move(told.mapped()));
+model::ToldToEnd Execution::how_stopped(JobId id, model::ToldToEnd else_so) {
+  stopped_.erase(id);
+  const Job* job = broker_.job(id);
+  return job != nullptr && job->told_to_end ? *job->told_to_end : std::move(else_so);
 }
 
 void Execution::all_gone(JobId id) {
@@ -293,8 +311,7 @@ void Execution::all_gone(JobId id) {
 
 void Execution::end_lost(JobId id) {
   const std::string why(tr("its processes are gone, and nobody said how they ended"));
-  const Stopped how =
-      how_stopped(id).value_or(Stopped{JobState::kLost, why, policy::Instant{0}, 0});
+  const auto how = how_stopped(id, {JobState::kLost, why});
   end(id, how.state, {}, how.why);
 }
 
@@ -304,8 +321,7 @@ void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
   if (const auto outcome = launcher_.outcome(id)) {
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
-    const Stopped how = how_stopped(id).value_or(
-        Stopped{is_good ? JobState::kDone : JobState::kFailed, "", policy::Instant{0}, 0});
+    const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
     return end(id, how.state, outcome, how.why);
   }
   const auto keeper = launcher_.keeper(id);
@@ -344,14 +360,14 @@ void Execution::launch(JobId id) {
   set_owners(id, {*keeper});
 }
 
-void Execution::stop(JobId id, Stopped how) {
+void Execution::stop(JobId id, const model::ToldToEnd& how) {
   if (std::erase(to_launch_, id) > 0) {
     end(id, how.state, {}, how.why);
     return;
   }
   if (stopped_.contains(id) || !watches_.signal(id, SIGTERM)) return;
-  how.since = now().steady;
-  stopped_.emplace(id, std::move(how));
+  stopped_.emplace(id, Stopped{now().steady});
+  broker_.tell_to_end(id, how);
 }
 
 /// What was told to end and did not. A keeper ends in order all that it has; the front of a job in
@@ -409,23 +425,71 @@ std::int64_t Execution::too_much_output_before() {
   for (const auto& [id, job] : broker_.jobs()) {
     if (!job.queued || !model::has_ended(job.state)) continue;
     const auto [size, is_new] = output_bytes_.try_emplace(id, 0);
-    struct stat status = {};
-    if (is_new && ::stat(launcher_.log(id).c_str(), &status) == 0)
-      size->second = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    if (is_new) size->second = bytes_on_disk(launcher_.log(id));
     kept.emplace_back(job.ended_unix_milliseconds.value_or(0), size->second);
   }
   std::sort(kept.rbegin(), kept.rend());
   std::uint64_t sum = 0;
-  for (const auto& [ended, size] : kept)
-    if ((sum += size) > options_.settings.keep_output_bytes) return ended + 1;
+  // How the last one ended, and what it said of it, is always wanted.
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if ((sum += kept[i].second) > options_.settings.keep_output_bytes && i > 0)
+      return kept[i].first + 1;
   return 0;
 }
 
+/// Nothing is cut while its job runs, which may need it; but the disk is everybody's.
+void Execution::note_long_output() {
+  for (const JobRoot& root : watches_.roots()) {
+    const Job* job = broker_.job(root.job);
+    if (job == nullptr || !job->queued) continue;
+    const std::uint64_t bytes = bytes_on_disk(launcher_.log(root.job));
+    std::uint64_t& noted = noted_bytes_[root.job];
+    if (bytes <= std::max(options_.settings.keep_output_bytes, 2 * noted)) continue;
+    noted = bytes;
+    notes_.push_back(text("job {} runs, and has written {}, more than is kept of all that ended",
+                          root.job, show_bytes(bytes)));
+  }
+}
+
+void Execution::mind_clock() {
+  const std::int64_t by = clock_.was_set_by();
+  if (by == 0 || !settle()) return;
+  const std::int64_t from = clock_.at_start(), to = clock_.now();
+  broker_.move_times(from, to, by);
+  Json shares = Json::parse(shares_, nullptr, false);
+  if (const auto at = shares.find("at");
+      at != shares.end() && at->is_number_integer() && *at >= from && *at <= to) {
+    *at = at->get<std::int64_t>() + by;
+    shares_ = shares.dump();
+  }
+  clock_.follow();
+  const auto changed = broker_.changed();
+  std::vector<const Job*> rows;
+  for (const JobId id : changed) rows.push_back(broker_.job(id));
+  // All at once: half of it would be moved twice by the next broker.
+  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
+      !written) {
+    fault_ = written.error();
+    return;
+  }
+  is_dirty_ = true;
+  const std::string much = show_duration(milliseconds(std::abs(by)));
+  notes_.push_back(by > 0 ? text("the clock was set forward by {}: times of jobs move along", much)
+                          : text("the clock was set back by {}: times of jobs move along", much));
+  changed_(changed);
+}
+
 void Execution::forget_old() {
-  const auto gone = broker_.forget_ended_before(
-      std::max(now().unix_milliseconds - options_.settings.keep.count(), too_much_output_before()));
+  note_long_output();
+  // What is too old by a clock that was set a moment ago may not be.
+  const std::int64_t too_old =
+      clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
+  const auto gone = broker_.forget_ended_before(std::max(too_old, too_much_output_before()));
   if (gone.empty()) return;
-  for (const JobId id : gone) output_bytes_.erase(id);
+  for (const JobId id : gone) {
+    output_bytes_.erase(id);
+    noted_bytes_.erase(id);
+  }
   if (auto written = journal_.write({}, gone); !written) {
     fault_ = written.error();
     return;

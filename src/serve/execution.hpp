@@ -21,6 +21,7 @@
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
+#include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
 
 namespace berth::serve {
@@ -46,6 +47,9 @@ class Execution {
 
   /// The nodes of the machine's GPUs, where jobs are fenced in.
   [[nodiscard]] const model::GpuNodes& nodes() const;
+
+  /// The time of the queue, and of people as jobs are told it.
+  [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   void see(Look look);
   /// What the journal holds; once, after the first see().
@@ -83,6 +87,8 @@ class Execution {
   void leave() const;
   /// Ends what is over its limit, turns to the CPU what waited long enough.
   void mind_time();
+  /// Where somebody set the machine's clock, the times of jobs move along.
+  void mind_clock();
   /// What users had of the machine is written down, for a broker that follows.
   void keep_shares();
   /// What ended long ago, and what is too much, with its output.
@@ -94,10 +100,8 @@ class Execution {
   void tidy() { journal_.tidy(); }
 
  private:
-  /// Who ended a running job, and why: until its keeper has.
+  /// A running job that was told to end and has not yet.
   struct Stopped {
-    model::JobState state = model::JobState::kCancelled;
-    std::string why;
     policy::Instant since{0};
     int pressed = 0;  // how often it was told again, in stronger words
   };
@@ -107,6 +111,7 @@ class Execution {
   [[nodiscard]] std::int64_t too_much_output_before();
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
+  void note_long_output();
   void find_again(const model::Job& job);
   void enclose(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
@@ -118,10 +123,10 @@ class Execution {
   void launch_soon(model::JobId id);
   void launch_next();
   void launch(model::JobId id);
-  void stop(model::JobId id, Stopped how);
+  void stop(model::JobId id, const model::ToldToEnd& how);
   void press(policy::Instant at);
-  /// Asked once, when it has ended.
-  [[nodiscard]] std::optional<Stopped> how_stopped(model::JobId id);
+  /// What is told of an end that was asked for; else the other.
+  [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, model::ToldToEnd else_so);
   void stop_what_is_over_its_limit();
 
   boost::asio::io_context& loop_;
@@ -143,7 +148,9 @@ class Execution {
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
   std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended
+  std::map<model::JobId, std::uint64_t> noted_bytes_;   // of those that ran, when it was said
   std::string shares_;                                  // as they were written down last
+  WallClock clock_;
 };
 
 }  // namespace berth::serve

@@ -22,6 +22,7 @@ import machine_of_all
 from machine_of_all import MachineOfAll, wait_until
 
 SOAK = "BERTH_SOAK" in os.environ
+SANITIZED = "TSAN_OPTIONS" in os.environ  # then it is slow and large by itself
 SOCKET = "/run/berth/berth.sock"
 HOSTILE = 61001  # and the numbers after it: nobody's
 MIB = 1 << 20
@@ -132,12 +133,15 @@ class HostileClients(MachineOfAll):
     def assert_others_are_served(self, count=50):
         taken = self.times(count)
         usual = statistics.median(self.usual)
+        if SANITIZED:
+            return
         self.assertLess(statistics.median(taken), 20 * usual + 0.1, (usual, taken))
         self.assertLess(max(taken), 2.0, (usual, taken))
 
-    def assert_memory_is_bounded(self):
+    def assert_memory_is_bounded(self, most_more=MOST_MORE):
         more = self.peak() - self.memory_before
-        self.assertLess(more, MOST_MORE, f"{more / MIB:.0f} MiB more than before")
+        if not SANITIZED:
+            self.assertLess(more, most_more, f"{more / MIB:.0f} MiB more than before")
 
     def test_ten_thousand_idle_connections_of_one_user(self):
         count = 10_000
@@ -320,8 +324,7 @@ class HostileClients(MachineOfAll):
             self.assert_others_are_served(20)
         self.said(line)
         self.assertTrue(wait_until(lambda: self.times(1)))
-        self.assert_memory_is_bounded()
-        self.assertLess(self.peak() - self.memory_before, 20 * MIB)
+        self.assert_memory_is_bounded(20 * MIB)
 
 
 if __name__ == "__main__":

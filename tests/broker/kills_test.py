@@ -7,6 +7,7 @@ usage: kills_test.py BERTH
 import contextlib
 import os
 import pathlib
+import random
 import signal
 import sys
 import time
@@ -72,6 +73,10 @@ class Kills(Machine):
         self.assertTrue(wait_until(lambda: log.exists() and log.read_text() == "up\n"))
         keeper = int(log.with_suffix(".status").read_text().split()[0])
         return job, keeper, None
+
+    def job_of_queue_with(self, *words):
+        self.command = [*words, *self.command]
+        return self.job_of_queue()
 
     def job_of_terminal(self):
         front = self.start("run", *self.command)
@@ -182,6 +187,29 @@ class Kills(Machine):
         self.call("POST", f"/v1/jobs/{job}/cancel", {})
         self.assert_over(job, everything)
 
+    def helpers(self):
+        """What starts keepers, and what would start that anew: their numbers."""
+        mark = f"BERTH_SIM_DIR={self.variables['BERTH_SIM_DIR']}".encode()
+        found = {"job-nursery": [], "job-nursery-spare": []}
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and words_of(entry.name).strip() in found and mark in (entry / "environ").read_bytes():
+                    found[words_of(entry.name).strip()].append(int(entry.name))
+        return found
+
+    def test_what_would_start_it_anew_is_killed_too(self):
+        """Whichever of them, a queued job starts, and there are both again."""
+        self.run_berth("run", "--queue", "--cpu", "--", "true")
+        for names in (["job-nursery"], ["job-nursery-spare"], ["job-nursery"], ["job-nursery", "job-nursery-spare"]) * (20 if SOAK else 2):
+            for name in names:
+                for pid in self.helpers()[name]:
+                    os.kill(pid, signal.SIGKILL)
+            job = int(self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "exit 3").stdout.split()[1])
+            self.assertEqual(self.job(job, "ended")["outcome"]["exit_code"], 3, names)
+        self.assertEqual([len(pids) for pids in self.helpers().values()], [1, 1])
+        self.kill_brokers()
+        self.assertTrue(wait_until(lambda: not any(self.helpers().values())))
+
     def test_a_job_that_is_cancelled_ends_though_it_will_not(self):
         for start in self.each_way():
             job, _, front, _, everything = self.begin(start)
@@ -192,6 +220,42 @@ class Kills(Machine):
             ended = self.job(job)
             self.assertEqual((ended["state"], ended["outcome"]["signal"]), ("cancelled", 9))
             self.assertEqual(front.wait(10) if front else 137, 137)
+
+    def test_a_cancel_that_was_answered_outlives_the_broker(self):
+        """What does not mind its SIGTERM is ended by the next one, and what ends while none is there was cancelled too."""
+        chance = random.Random(5)
+        for round_ in range(100 if SOAK else 2):
+            for start in (self.job_of_queue, self.job_of_terminal):
+                job, keeper, front, _, everything = self.begin(start)
+                if round_ % 2:  # its end is slower than the next broker
+                    for pid in [front.pid] if front else [keeper]:
+                        os.kill(pid, signal.SIGSTOP)
+                self.assertEqual(self.call("POST", f"/v1/jobs/{job}/cancel", {})["job"]["state"], "running")
+                time.sleep(chance.random() * 0.1)
+                self.kill_brokers()
+                self.assertTrue(wait_until(lambda: not self.brokers()))
+                if round_ % 3 == 0:
+                    time.sleep(chance.random() * 0.5)
+                next_ = self.start("serve")
+                self.assertTrue(next_.stdout.readline().startswith("serving "))
+                if round_ % 2:
+                    for pid in [front.pid] if front else [keeper]:
+                        os.kill(pid, signal.SIGCONT)
+                self.assertTrue(wait_until(lambda: not self.alive(everything), 15), [words_of(pid) for pid in self.alive(everything)])
+                self.assert_over(job, everything)
+                self.assertEqual(self.job(job)["state"], "cancelled")
+
+    def test_a_time_limit_that_was_over_outlives_the_broker(self):
+        job, keeper, _ = self.job_of_queue_with("--time-limit", "1s")
+        os.kill(keeper, signal.SIGSTOP)
+        time.sleep(2.5)
+        self.assertEqual(self.job(job)["state"], "running")
+        self.kill_brokers()
+        self.assertTrue(self.start("serve").stdout.readline().startswith("serving "))
+        os.kill(keeper, signal.SIGCONT)
+        ended = self.job(job, "ended")
+        self.assertEqual(ended["state"], "failed")
+        self.assertIn("time limit of 1.0 s", ended["why"])
 
     def test_a_job_that_obeys_has_its_own_end(self):
         script = "trap 'echo bye; sleep 0.1; exit 4' TERM; echo up; while :; do sleep 0.05; done"

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What a job writes while it runs is never cut; how much it is, its user and the broker are told. What ended goes when it is too
+much, but for what ended last.
+
+usage: output_test.py BERTH
+"""
+import os
+import pathlib
+import sys
+import unittest
+
+import machine_of_all
+from machine_of_all import MachineOfAll, wait_until
+
+MIB = 1 << 20
+
+
+class Output(MachineOfAll):
+    def serve_again(self):
+        """What is too much is looked for soon after the start, and then once a minute."""
+        self.stop()
+        settings = pathlib.Path("/etc/berth/berth.toml")
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text('keep_output = "1MiB"\n')
+        self.serve()
+
+    def queue(self, who, script):
+        done = who("run", "--queue", "--cpu", "--", "sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return int(done.stdout.split()[1])
+
+    def test_what_a_job_writes_while_it_runs_is_told_and_never_cut(self):
+        alice = self.person("alice")
+        job = self.queue(alice, f"head -c {3 * MIB} /dev/zero; echo all; while [ ! -e {alice.home}/go ]; do sleep 0.05; done")
+        log = pathlib.Path(f"/var/lib/berth/jobs/{job}.log")
+        self.assertTrue(wait_until(lambda: log.exists() and log.stat().st_size == 3 * MIB + 4))
+        self.assertNotIn("output:", alice("jobs").stdout)
+        self.assertIn("berth logs -f 1 (3.00 MiB so far)", alice("why", str(job)).stdout)
+        self.serve_again()
+        self.assertEqual(self.broker.stderr.readline(),
+                         f"note: job {job} runs, and has written 3.00 MiB, more than is kept of all that ended\n")
+        self.assertEqual(log.stat().st_size, 3 * MIB + 4)
+        os.truncate(log, 5 << 30)
+        self.assertIn("\noutput: job 1 has written 5.00 GiB\n", alice("jobs").stdout)
+        os.truncate(log, 3 * MIB + 4)
+        # It ends, and is the last that did.
+        alice.command("touch", "go")
+        self.assertEqual(alice("wait", str(job)).returncode, 0)
+        self.serve_again()
+        self.assertFalse(wait_until(lambda: not log.exists(), 2))
+        later = self.queue(alice, "echo later")
+        self.assertEqual(alice("wait", str(later)).returncode, 0)
+        self.serve_again()
+        self.assertTrue(wait_until(lambda: not log.exists(), 5))
+        self.assertEqual(alice("logs", str(later)).stdout, "later\n")
+
+
+if __name__ == "__main__":
+    Output.berth = os.path.abspath(sys.argv[1])
+    machine_of_all.enter()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

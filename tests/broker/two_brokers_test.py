@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Two users on one simulated machine, each with a broker of their own: many clients of both take leases and give them back at
+once, and no device ever has leases of both.
+
+usage: two_brokers_test.py BERTH
+"""
+import http.client
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from machine import switch_off, switch_on, wait_until
+
+SKIPPED = 77
+SOAK = "BERTH_SOAK" in os.environ
+BERTH = os.path.abspath(sys.argv.pop(1))
+GIB = 1 << 30
+USERS = (61011, 61012)  # nobody's
+CLIENTS, EACH = (16, 313) if SOAK else (8, 12)  # of each user, leases of each client
+FORK = multiprocessing.get_context("fork")
+
+
+class Client(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("berth", timeout=600)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+    def call(self, method, path, body=None):
+        self.request(method, path, None if body is None else json.dumps(body))
+        answer = self.getresponse()
+        said = json.loads(answer.read())
+        assert answer.status in (200, 201), said
+        return said
+
+
+class TwoBrokers(unittest.TestCase):
+    machine = "lab-4x3090"
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder.chmod(0o755)
+        shell, self.variables = switch_on(BERTH, self.machine)
+        self.addCleanup(switch_off, shell)
+        # The machine is played by files of root's; both users read them, as they would read /proc and the driver.
+        machine = pathlib.Path(self.variables["BERTH_SIM_DIR"])
+        subprocess.run(["chmod", "-R", "a+rX", machine], check=True)
+        (machine / "locks").mkdir()
+        (machine / "locks").chmod(0o1777)  # as /run/lock
+        self.units = []
+        for user in USERS:
+            self.serve(user)
+        self.units = sorted(one["uuid"] for one in self.client(USERS[0]).call("GET", "/v1/machine")["devices"] if one["kind"] != "cpu")
+        self.assertEqual(len(self.units), 4)
+
+    def serve(self, user):
+        home = self.folder / str(user)
+        if not home.is_dir():
+            home.mkdir(0o700)
+            os.chown(home, user, user)
+        own = {"BERTH_RUNTIME_DIR": f"{home}/r", "BERTH_STATE_DIR": f"{home}/s", "HOME": str(home)}
+        broker = subprocess.Popen(["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", BERTH, "serve"],
+                                  env={**self.variables, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+        def end():
+            broker.kill()
+            broker.wait()
+            broker.stdout.close()
+        self.addCleanup(end)
+        self.assertTrue(broker.stdout.readline().startswith("serving "))
+        return broker
+
+    def client(self, user):
+        client = Client(self.folder / str(user) / "r/berth.sock")
+        self.addCleanup(client.close)
+        return client
+
+    def jobs(self, user):
+        return self.client(user).call("GET", "/v1/jobs?all")["jobs"]
+
+    def states(self, user):
+        return [one["state"] for one in self.jobs(user)]
+
+    # In processes of the users' own.
+
+    def begin(self, user, work, *words):
+        def run():
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            work(user, *words)
+        process = FORK.Process(target=run, daemon=True)
+        process.start()
+        return process
+
+    def take(self, client, wish, owner=None):
+        job = client.call("POST", "/v1/jobs", {"request": wish, "owners": [{"pid": owner}] if owner else []})["job"]
+        if job["state"] == "waiting":
+            job = client.call("GET", f"/v1/jobs/{job['id']}?wait=started")["job"]
+        assert job["state"] == "running", job
+        return job
+
+    def give(self, client, job):
+        client.call("POST", f"/v1/jobs/{job}/end", {"outcome": {"class": 0, "exit_code": 0}})
+
+    def mark(self, user, job, more):
+        """How many leases of each user a device has; what was wrong is counted."""
+        with self.held.get_lock():
+            for device in job["devices"]:
+                at = 2 * self.units.index(device["uuid"])
+                self.held[at + USERS.index(user)] += more
+                if self.held[at] and self.held[at + 1]:
+                    self.wrong.value += 1
+
+    def take_and_give(self, user, seed):
+        chance, client = random.Random(seed), Client(self.folder / str(user) / "r/berth.sock")
+        for _ in range(EACH):
+            wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB}])
+            # Now and then it is a process that ends which gives it back.
+            owner = subprocess.Popen(["sleep", "1000"]) if chance.random() < 0.1 else None
+            job = self.take(client, wish, owner and owner.pid)
+            self.mark(user, job, 1)
+            time.sleep(chance.random() * 0.002)
+            self.mark(user, job, -1)
+            if owner:
+                owner.kill()
+                owner.wait()
+            else:
+                self.give(client, job["id"])
+        client.close()
+
+    def test_no_device_has_leases_of_two_brokers_and_all_come_back(self):
+        self.held = FORK.Array("i", 2 * len(self.units))
+        self.wrong = FORK.Value("i", 0)
+        clients = [self.begin(user, self.take_and_give, 1000 * user + number) for number in range(CLIENTS) for user in USERS]
+        for one in clients:
+            one.join(3600 if SOAK else 100)
+        self.assertEqual([one.exitcode for one in clients], [0] * len(clients))
+        self.assertEqual((self.wrong.value, list(self.held)), (0, [0] * len(self.held)))
+        for user in USERS:
+            self.assertTrue(wait_until(lambda: not {"waiting", "running"} & set(self.states(user))))
+            self.assertEqual(len(self.states(user)), CLIENTS * EACH)
+        # All of it is either's to have, and who waits for what the other has gets it soon after.
+        for user, other in (USERS, USERS[::-1]) * 2:
+            has, waits = self.client(user), self.client(other)
+            job = self.take(has, {"gpus": 4})
+            next_ = waits.call("POST", "/v1/jobs", {"request": {"gpus": 1}})["job"]
+            self.assertEqual(next_["state"], "waiting")
+            self.give(has, job["id"])
+            self.assertEqual(waits.call("GET", f"/v1/jobs/{next_['id']}?wait=started")["job"]["state"], "running")
+            self.give(waits, next_["id"])
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: only root can be two users")
+        sys.exit(SKIPPED)
+    unittest.main()
