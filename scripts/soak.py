@@ -42,7 +42,7 @@ def under_thread_sanitizer():
     berth = ROOT / "build/tsan/berth"
     commands = {f"unit tests of {room}": [ROOT / f"build/tsan/src/{room}/test_{room}"] for room in ("broker", "run", "serve")}
     commands |= {test: [sys.executable, ROOT / f"tests/broker/{test}.py", berth]
-                 for test in ("arrays_test", "events_test", "hostile_clients_test", "jobs_test", "queue_test", "two_brokers_test")}
+                 for test in ("arrays_test", "events_test", "hostile_clients_test", "jobs_test", "queue_test", "tcp_test", "two_brokers_test")}
     for name, command in commands.items():
         if not os.access(berth, os.X_OK):
             return

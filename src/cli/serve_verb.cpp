@@ -15,6 +15,7 @@
 #include "serve/daemon.hpp"
 #include "serve/device_locks.hpp"
 #include "serve/outsiders.hpp"
+#include "serve/token.hpp"
 #include "system/process.hpp"
 #include "system/runtime_folder.hpp"
 
@@ -97,6 +98,7 @@ Result<int> run_serve(const Context& context) {
   options->note = [&](const std::string& sentence) {
     context.err(text("note: {}", sentence) + "\n");
   };
+  options->tcp = context.arguments.value("--tcp").value_or("");
   if (const auto idle = context.arguments.value("--idle")) {
     auto duration = parse_duration(*idle);
     if (!duration) return std::move(duration).error().during("--idle");
@@ -106,12 +108,22 @@ Result<int> run_serve(const Context& context) {
   options->lock_folder = serve::lock_folder();
   options->sources = inventory::Sources::from_environment();
   const auto ended = serve::run_daemon(*options, [&] {
-    if (!context.json) return context.out(text("serving at {}", options->socket) + "\n");
+    const std::string token = serve::token_file(options->state_folder);
+    if (!context.json) {
+      context.out(text("serving at {}", options->socket) + "\n");
+      if (!options->tcp.empty())
+        context.out(text("and at http://{}, with the token in {}", options->tcp, token) + "\n");
+      return;
+    }
     output::JsonWriter json;
     json.open('{');
     json.field("schema", 1);
     json.field("socket", options->socket);
     json.field("state_folder", options->state_folder);
+    if (!options->tcp.empty()) {
+      json.field("tcp", options->tcp);
+      json.field("token_file", token);
+    }
     json.close('}');
     context.out(json.finish());
   });

@@ -183,6 +183,8 @@ constexpr auto kServeOptions = std::to_array<Option>({
      "with --system, of processes without a lease: observe, warn or enforce (default: observe)"},
     {"--enforce-on", "PATH",
      "the control group whose processes need a lease (default: user.slice)"},
+    {"--tcp", "ADDRESS:PORT",
+     "answer on loopback as well (127.0.0.1:8642), to programs that have the token; docs/api.md"},
     {"--idle", "DURATION", "end when there was nothing to do for so long (10m; default: never)"},
 });
 constexpr auto kServeExamples = std::to_array<Example>({

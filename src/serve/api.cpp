@@ -36,6 +36,8 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& ca
     owners.push_back({one.pid, *ticks});
   }
   if (owners.empty() && !asked.queued) {
+    // Over TCP nobody knows which process calls; it is not ours.
+    if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
     const auto ticks = start_ticks_of(call.peer.pid);
     if (!ticks) return not_theirs(call.peer.pid);
     owners.push_back({call.peer.pid, *ticks});

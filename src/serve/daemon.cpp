@@ -15,6 +15,8 @@
 #include "serve/observer.hpp"
 #include "serve/outsiders.hpp"
 #include "serve/server.hpp"
+#include "serve/tcp_door.hpp"
+#include "serve/token.hpp"
 
 namespace berth::serve {
 namespace {
@@ -51,6 +53,13 @@ class Daemon {
         [this] { rest(); });
     if (!server) return server.error();
     server_ = *std::move(server);
+    if (!options_.tcp.empty()) {
+      const auto token = token_in(token_file(options_.state_folder));
+      if (!token) return token.error();
+      auto door = TcpDoor::open(loop_, options_.tcp, *token, options_.socket);
+      if (!door) return door.error();
+      door_ = *std::move(door);
+    }
     signals_.async_wait([this](error_code problem, int) {
       if (!problem) loop_.stop();
     });
@@ -165,6 +174,7 @@ class Daemon {
   Execution execution_;
   Api api_{execution_, options_.admin_gids};
   std::unique_ptr<Server> server_;
+  std::unique_ptr<TcpDoor> door_;
   asio::signal_set signals_;
   asio::steady_timer tick_;
   asio::thread_pool syncing_;

@@ -18,6 +18,7 @@ namespace berth::serve {
 struct DaemonOptions {
   std::string socket;        // its path
   std::string state_folder;  // of the journal
+  std::string tcp;           // "127.0.0.1:8642": answers there too, to who has the token; "" not
   bool for_all = false;      // of the machine; else for its own user alone
   int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
   std::string lock_folder;   // where brokers of this machine meet; "": there is no other
