@@ -159,6 +159,20 @@ class Imports {
     return found;
   }
 
+  std::vector<WantedSymbol> torch_symbols() const {
+    constexpr std::array<std::string_view, 2> kBegin{"_ZN3c10", "_ZNK3c10"};
+    std::vector<WantedSymbol> found;
+    for (const auto& [index, package] : packages_) {
+      const LoadedObject& one = loader_.objects()[static_cast<std::size_t>(index)];
+      if (one.path.empty() || package == "torch") continue;
+      for (std::string& symbol : undefined_symbols(reader(one.path), kBegin)) {
+        if (found.size() >= kMostSymbols) return found;
+        found.push_back({printable(symbol), one.path, package});
+      }
+    }
+    return found;
+  }
+
   std::vector<MissingVersion> missing_versions() const {
     std::vector<MissingVersion> found;
     std::set<std::string> told;
@@ -179,7 +193,7 @@ class Imports {
 
  private:
   enum class Found : unsigned char { kYes, kNo, kUnknown };
-  static constexpr std::size_t kMost = 20;
+  static constexpr std::size_t kMost = 20, kMostSymbols = 5'000;
 
   [[nodiscard]] int first() const { return loader_.objects().empty() ? -1 : 0; }
 
@@ -270,6 +284,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.libraries = why;
     facts.links = why;
     facts.symbols = why;
+    facts.torch_symbols = why;
     facts.versions = why;
     return facts;
   }
@@ -280,6 +295,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.libraries = imports.missing_libraries();
     facts.links = imports.links();
     facts.symbols = imports.missing_symbols();
+    facts.torch_symbols = imports.torch_symbols();
     facts.versions = imports.missing_versions();
     return Fact(true);
   });
@@ -293,6 +309,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   facts.libraries.doubt(python.libraries);
   facts.links.doubt(python.libraries);
   doubted(facts.symbols);
+  doubted(facts.torch_symbols);
   doubted(facts.versions);
   return facts;
 }

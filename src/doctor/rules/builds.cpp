@@ -8,6 +8,7 @@
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -27,6 +28,14 @@ bool has_gpu_framework(Examination& look) {
            one.name.starts_with("mxnet-cu") ||
            (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
            (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"));
+  });
+}
+
+/// FW21 speaks of it by its name already.
+bool is_listed(Examination& look, const Distribution& one) {
+  const auto& rows = look.knowledge.compatibility().cpu_builds;
+  return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
+    return row.package == one.name && (row.versions.empty() || in_range(one.version, row.versions));
   });
 }
 
@@ -80,6 +89,30 @@ void tagged_for_the_processor(Examination& look) {
   }
 }
 
+/// A name or a release that promises a GPU, and a build that says of itself that it has none. Of
+/// conda's that is FW13.
+void by_their_own_words(Examination& look) {
+  const auto* all = look.see(look.facts.builds);
+  if (all == nullptr) return;
+  for (const PackageBuild& build : *all) {
+    // onnxruntime is FW15's, and says by its name what it is.
+    if (build.for_cuda.value_or(true) || build.package == "onnxruntime" ||
+        conda_package(look, build.package) != nullptr)
+      continue;
+    const auto package = look.facts.python.distribution(build.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || is_listed(look, *one)) continue;
+    Finding& finding = found_cpu_build(look, *one, false);
+    finding.evidence.push_back(text("{}: not built with CUDA", build.path));
+    if (build.package == "tensorflow")
+      finding.fix.push_back(
+          {install_command(look.facts.python, {"--force-reinstall", "tensorflow[and-cuda]"}),
+           text("the build for the GPU, with CUDA's libraries as wheels")});
+    else
+      finding.fix.push_back({"", text("install its build for CUDA")});
+  }
+}
+
 void llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -109,6 +142,7 @@ void cpu_builds(Examination& look) {
   if (is_aarch64(look.facts) || seen_gpus(look).empty()) return;
   listed_cpu_builds(look);
   tagged_for_the_processor(look);
+  by_their_own_words(look);
   llama_cpp(look);
 }
 
@@ -201,6 +235,25 @@ void packages_without_kernels(Examination& look) {
                              text("what can do without then does; or take a newer GPU")});
     return;
   }
+}
+
+/// By its own list, which ends in PTX for what is newer than all of it.
+void tensorflow_without_code(Examination& look) {
+  const PackageBuild* build = own_words(look, "tensorflow");
+  const auto gpus = seen_gpus(look);
+  if (build == nullptr || build->sass.empty() || gpus.size() != 1) return;
+  const SeenGpu& gpu = gpus.front();
+  if (gpu.capability.empty() || !is_older(gpu.capability, build->sass.front())) return;
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* one = look.see(package);
+  Finding& finding =
+      look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
+                      one == nullptr ? "" : one->version, gpu.name, gpu.capability));
+  if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      text("{} was compiled for {}", build->path, fmt::format("{}", fmt::join(build->sass, ", "))));
+  finding.fix.push_back(
+      {"", text("take an older release, or build TensorFlow from source for this GPU")});
 }
 
 void cuda_too_new_for_gpu(Examination& look) {

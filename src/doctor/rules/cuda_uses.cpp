@@ -5,6 +5,7 @@
 
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -112,6 +113,17 @@ void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
+void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
+  if (const PackageBuild* build = own_words(look, one.name);
+      build != nullptr && !build->cuda.empty()) {
+    uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
+    return;
+  }
+  for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
+    if (!row.cuda.empty() && in_range(one.version, row.version))
+      uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+}
+
 }  // namespace
 
 std::vector<CudaUse> framework_uses(Examination& look) {
@@ -121,19 +133,17 @@ std::vector<CudaUse> framework_uses(Examination& look) {
     uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
   const auto* distributions = look.see(python.distributions);
   if (distributions == nullptr) return uses;
-  const Compatibility& known = look.knowledge.compatibility();
   for (const Distribution& one : *distributions) {
     add_jax_and_cupy(one, uses);
     if (const std::string cuda = cuda_in_name(one.name); !cuda.empty())
       uses.push_back({named(one), cuda, one.path});
-    if (one.name == "tensorflow" && !is_aarch64(look.facts))
-      if (const TensorflowRelease* row = known.tensorflow_of(one.version))
-        uses.push_back({"TensorFlow " + one.version, row->cuda, one.path});
-    if (one.name == "onnxruntime-gpu")
-      for (const OnnxRelease& row : known.onnx)
-        if (!row.cuda.empty() && in_range(one.version, row.version))
-          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+    if (one.name == "onnxruntime-gpu") add_onnx(look, one, uses);
   }
+  const auto package = cuda_tensorflow(look);
+  if (const Distribution* one = look.see(package))
+    if (const auto needs = needs_of_tensorflow(look, *one);
+        needs && (!is_aarch64(look.facts) || needs->says != one->path))
+      uses.push_back({"TensorFlow " + one->version, needs->cuda, needs->says});
   return uses;
 }
 

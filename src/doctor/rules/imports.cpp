@@ -8,6 +8,7 @@
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -196,6 +197,36 @@ void torch_without_any_library(Examination& look) {
             "say")});
 }
 
+/// A build that takes CUDA from the system, a Jetson's mostly, on a system with another CUDA: each
+/// JetPack has wheels of its own. By names, where what its files link to is not at hand.
+void built_for_other_cuda(Examination& look) {
+  if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
+  const std::string cuda = torch_cuda(look);
+  const auto* own = look.see_whole(look.facts.python.torch_libraries);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (cuda.empty() || own == nullptr || libraries == nullptr) return;
+  const auto begins = [](std::string_view begin) {
+    return [begin](const std::string& name) { return name.starts_with(begin); };
+  };
+  if (std::any_of(own->begin(), own->end(), begins("libcudart"))) return;
+  const std::string wanted = runtime_name(cuda);
+  const CudaLibrary* other = nullptr;
+  for (const CudaLibrary& one : *libraries) {
+    if (one.name == wanted) return;
+    if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
+  }
+  if (other == nullptr) return;  // no CUDA at all, or none was recorded
+  const TorchBuild& torch = *look.facts.python.torch;
+  Finding& finding = look.found(text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
+                                     torch.version, cuda, wanted, other->name));
+  finding.evidence = {torch.path + ": cuda = " + cuda, path_of(*other)};
+  if (look.facts.machine.l4t)
+    finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
+  finding.fix.push_back({uninstall_command(look.facts.python, {"torch", "torchvision"}),
+                         text("then install the wheels that NVIDIA builds for this JetPack: "
+                              "https://developer.download.nvidia.com/compute/redist/jp")});
+}
+
 /// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
@@ -208,6 +239,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) torch_without_its_libraries(look);
   if (look.findings().empty()) torch_without_any_library(look);
   if (look.findings().empty()) tensorrt_without_dla(look);
+  if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
   std::vector<LinkedLibrary> missing;

@@ -8,6 +8,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
@@ -77,7 +78,11 @@ bool is_for_processor(const CondaPackage& one) {
 void conda_without_cuda(Examination& look) {
   for (const char* name : {"pytorch", "tensorflow", "jaxlib"}) {
     const CondaPackage* package = conda_package(look, name);
-    if (package == nullptr || !is_for_processor(*package)) continue;
+    if (package == nullptr) continue;
+    // A mistake of whoever built it: the name says CUDA, and the build says that there is none.
+    const PackageBuild* build = own_words(look, name);
+    const bool says_none = build != nullptr && !build->for_cuda.value_or(true);
+    if (!is_for_processor(*package) && !says_none) continue;
     // pip may have put another one over it.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
@@ -88,6 +93,14 @@ void conda_without_cuda(Examination& look) {
                         "see the {}",
                         name, package->version, gpu_names(gpus)));
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
+    if (says_none) finding.evidence.push_back(text("{}: not built with CUDA", build->path));
+    if (says_none && !is_for_processor(*package)) {
+      finding.fix.push_back(
+          {fmt::format("conda install -p {} '{}!={}=*cuda*'", pasted(look.facts.python.prefix),
+                       name, package->version),
+           text("its name promises CUDA, and it has none: take another build or release")});
+      continue;
+    }
     finding.fix.push_back(
         {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
@@ -173,6 +186,13 @@ BuiltFor by_conda(const CondaPackage& one) {
   return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
 }
 
+/// xformers writes down what it was compiled with. From 0.0.33 on one build serves several.
+BuiltFor by_own_words(Examination& look, const Distribution& one) {
+  const PackageBuild* build = own_words(look, one.name);
+  if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
+  return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
+}
+
 /// These are compiled for one torch, and require just that.
 BuiltFor by_pin(const Distribution& one) {
   if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
@@ -236,8 +256,48 @@ void extension_symbols(Examination& look) {
   }
 }
 
+/// Names of c10's functions with std::string in them tell which of C++'s two the compiler meant.
+bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
+  constexpr std::string_view kError = "_ZN3c105ErrorC";
+  if (!symbol.starts_with(kError) || !python.has_pytorchs_own_build() ||
+      python.torch->version.find('+') == std::string::npos)
+    return false;
+  const std::string& torch = python.torch->version;
+  if (symbol.find("__cxx1112basic_string") != std::string::npos) return is_older(torch, "2.6");
+  return symbol.ends_with("ESs") && !is_older(torch, "2.7");
+}
+
+/// Where PyTorch's own libraries are not at hand: symbols that this release is known not to have.
+void extension_symbols_by_release(Examination& look) {
+  const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (symbols == nullptr || torch == nullptr) return;
+  for (const WantedSymbol& one : *symbols) {
+    const auto& rows = look.knowledge.compatibility().torch_symbols;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const TorchSymbol& known) {
+      return known.symbol == one.symbol && in_range(torch->version, known.lacks);
+    });
+    const bool other_abi = is_of_other_abi(look.facts.python, one.symbol);
+    if (row == rows.end() && !other_abi) continue;
+    Finding& finding =
+        look.found(text("{} was built for another PyTorch than the {} that is installed",
+                        one.wanted_by, torch->version));
+    finding.evidence.push_back(other_abi ? text("it wants {}, of the other C++ ABI", one.symbol)
+                                         : text("this release of PyTorch has no {}", one.symbol));
+    finding.evidence.push_back(torch->path);
+    if (row != rows.end()) finding.evidence.push_back(row->source);
+    finding.fix.push_back(
+        {install_command(look.facts.python,
+                         {"--force-reinstall", "--no-deps", "--no-build-isolation", one.package}),
+         text("compiles it against this PyTorch; or take its release that was made for PyTorch {}",
+              beginning(torch->version))});
+    return;
+  }
+}
+
 void extension_build(Examination& look) {
   extension_symbols(look);
+  if (look.findings().empty()) extension_symbols_by_release(look);
   if (!look.findings().empty()) return;
   const TorchBuild* torch = look.see(look.facts.python.torch);
   const auto* distributions = look.see(look.facts.python.distributions);
@@ -245,6 +305,7 @@ void extension_build(Examination& look) {
   for (const Distribution& one : *distributions) {
     BuiltFor built = by_url(one, torch->version);
     if (built.torch.empty()) built = by_version(one);
+    if (built.torch.empty()) built = by_own_words(look, one);
     if (built.torch.empty()) built = by_pin(one);
     extension_built_for(look, one.name, named(one), built);
   }

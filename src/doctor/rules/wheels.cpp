@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
+#include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
@@ -346,6 +347,11 @@ void no_libdevice(Examination& look) {
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
 }
 
+void xla_cannot_compile(Examination& look) {
+  no_libdevice(look);
+  if (look.findings().empty()) no_ptxas(look);
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB03", Layer::kLibraries, Severity::kFatal, true,
      msgid("NVIDIA's wheels for two CUDA majors over each other"), "LIB04 LIB05 LIB08",
@@ -358,8 +364,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
     {"LIB09", Layer::kLibraries, Severity::kWarning, false, msgid("a second NCCL"), "",
      second_nccl},
-    {"LIB10", Layer::kLibraries, Severity::kError, true, msgid("no libdevice for XLA"), "",
-     no_libdevice},
+    {"LIB10", Layer::kLibraries, Severity::kError, true,
+     msgid("no libdevice, or no ptxas, for XLA"), "", xla_cannot_compile},
 });
 
 }  // namespace
