@@ -125,6 +125,7 @@ PackageBuild parse_package_build(std::string_view package, std::string_view text
     build.cuda = word_behind(text, "cuda_version");
     build.cudnn = word_behind(text, "cudnn_version");
     if (!behind(text, "cuda_version").empty()) build.for_cuda = !build.cuda.empty();
+    if (build.for_cuda.value_or(false)) build.package = "paddlepaddle-gpu";
   }
   if (version_of(build.cuda).empty()) build.cuda.clear();
   if (version_of(build.cudnn).empty()) build.cudnn.clear();

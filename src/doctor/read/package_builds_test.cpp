@@ -47,7 +47,9 @@ TEST_CASE("other packages' words for their builds") {
   const PackageBuild paddle = parse_package_build(
       "paddlepaddle", "cuda_version     = 'False'\ncudnn_version    = 'False'\n");
   CHECK_FALSE(paddle.for_cuda.value_or(true));
-  CHECK(parse_package_build("paddlepaddle", "cuda_version = '11.7'").cuda == "11.7");
+  const PackageBuild for_gpus = parse_package_build("paddlepaddle", "cuda_version = '11.7'");
+  CHECK(for_gpus.cuda == "11.7");
+  CHECK(for_gpus.package == "paddlepaddle-gpu");
 }
 
 TEST_CASE("what is no such file says nothing, whatever is in it") {

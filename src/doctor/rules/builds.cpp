@@ -104,7 +104,11 @@ void by_their_own_words(Examination& look) {
     if (one == nullptr || is_listed(look, *one)) continue;
     Finding& finding = found_cpu_build(look, *one, false);
     finding.evidence.push_back(text("{}: not built with CUDA", build.path));
-    if (build.package == "tensorflow")
+    if (build.package == "tensorflow" && is_aarch64(look.facts))
+      finding.fix.push_back(
+          {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
+           text("NVIDIA's own build for aarch64: PyPI's wheels for it have no CUDA")});
+    else if (build.package == "tensorflow")
       finding.fix.push_back(
           {install_command(look.facts.python, {"--force-reinstall", "tensorflow[and-cuda]"}),
            text("the build for the GPU, with CUDA's libraries as wheels")});
@@ -139,10 +143,11 @@ void llama_cpp(Examination& look) {
 }
 
 void cpu_builds(Examination& look) {
-  if (is_aarch64(look.facts) || seen_gpus(look).empty()) return;
+  if (seen_gpus(look).empty()) return;
+  by_their_own_words(look);
+  if (is_aarch64(look.facts)) return;
   listed_cpu_builds(look);
   tagged_for_the_processor(look);
-  by_their_own_words(look);
   llama_cpp(look);
 }
 

@@ -124,6 +124,17 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
 }
 
+/// "11.2" of PaddlePaddle's 2.1.3.post112; its wheels on PyPI itself are for 10.2, up to 2.4.
+void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
+  const PackageBuild* build = own_words(look, one.name);
+  std::string cuda = build == nullptr ? "" : build->cuda;
+  const std::size_t post = one.version.rfind(".post");
+  if (cuda.empty() && post != std::string::npos)
+    cuda = cuda_of_tag("cu" + one.version.substr(post + 5));
+  if (cuda.empty() && post == std::string::npos && in_range(one.version, "2.0-2.4")) cuda = "10.2";
+  if (!cuda.empty()) uses.push_back({named(one), cuda, build == nullptr ? one.path : build->path});
+}
+
 }  // namespace
 
 std::vector<CudaUse> framework_uses(Examination& look) {
@@ -138,6 +149,7 @@ std::vector<CudaUse> framework_uses(Examination& look) {
     if (const std::string cuda = cuda_in_name(one.name); !cuda.empty())
       uses.push_back({named(one), cuda, one.path});
     if (one.name == "onnxruntime-gpu") add_onnx(look, one, uses);
+    if (one.name == "paddlepaddle-gpu") add_paddle(look, one, uses);
   }
   const auto package = cuda_tensorflow(look);
   if (const Distribution* one = look.see(package))

@@ -215,16 +215,27 @@ void built_for_other_cuda(Examination& look) {
     if (one.name == wanted) return;
     if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
   }
-  if (other == nullptr) return;  // no CUDA at all, or none was recorded
   const TorchBuild& torch = *look.facts.python.torch;
-  Finding& finding = look.found(text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
-                                     torch.version, cuda, wanted, other->name));
-  finding.evidence = {torch.path + ": cuda = " + cuda, path_of(*other)};
+  // Its images of JetPack 4 have CUDA from the machine, and only for that machine's JetPack.
+  if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
+  Finding& finding = look.found(
+      other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is not here",
+                              torch.version, cuda, wanted)
+                       : text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
+                              torch.version, cuda, wanted, other->name));
+  finding.evidence = {torch.path + ": cuda = " + cuda};
+  if (other != nullptr) finding.evidence.push_back(path_of(*other));
   if (look.facts.machine.l4t)
     finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
-  finding.fix.push_back({uninstall_command(look.facts.python, {"torch", "torchvision"}),
-                         text("then install the wheels that NVIDIA builds for this JetPack: "
-                              "https://developer.download.nvidia.com/compute/redist/jp")});
+  if (other == nullptr)
+    finding.fix.push_back(
+        {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
+         text("with the tag of this machine's own release of Jetson Linux: such images take CUDA "
+              "from the machine")});
+  else
+    finding.fix.push_back({uninstall_command(look.facts.python, {"torch", "torchvision"}),
+                           text("then install the wheels that NVIDIA builds for this JetPack: "
+                                "https://developer.download.nvidia.com/compute/redist/jp")});
 }
 
 /// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.

@@ -155,16 +155,21 @@ struct BuiltFor {
   bool other_abi = false;
 };
 
+/// Wheels from PyTorch's index have the old C++ ABI before 2.6, and the new one from 2.7; of 2.6
+/// that for CUDA 12.6 was the first with it.
+bool has_new_abi(const std::string& torch) {
+  if (in_range(torch, "2.6")) return local_part(torch).starts_with("cu126");
+  return !is_older(torch, "2.6");
+}
+
 /// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl"
 BuiltFor by_url(const Distribution& one, const std::string& torch) {
   const std::size_t at = one.url.rfind("torch");
   const std::size_t abi = one.url.rfind("cxx11abi");
   if (at == std::string::npos || abi == std::string::npos || abi < at) return {};
   const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
-  // Wheels from PyTorch's index: the old C++ ABI before 2.6, the new one from 2.7.
   return {beginning(std::string_view(one.url).substr(at + 5)),
-          one.path + "/direct_url.json: " + one.url,
-          new_abi ? is_older(torch, "2.6") : !is_older(torch, "2.7")};
+          one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
 }
 
 /// torch-scatter 2.1.2+pt24cu124, and others of PyG.
@@ -263,8 +268,8 @@ bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
       python.torch->version.find('+') == std::string::npos)
     return false;
   const std::string& torch = python.torch->version;
-  if (symbol.find("__cxx1112basic_string") != std::string::npos) return is_older(torch, "2.6");
-  return symbol.ends_with("ESs") && !is_older(torch, "2.7");
+  if (symbol.find("__cxx1112basic_string") != std::string::npos) return !has_new_abi(torch);
+  return symbol.ends_with("ESs") && has_new_abi(torch);
 }
 
 /// Where PyTorch's own libraries are not at hand: symbols that this release is known not to have.

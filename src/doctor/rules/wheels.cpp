@@ -340,6 +340,10 @@ void no_libdevice(Examination& look) {
     return;
   Finding& finding =
       look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
+  // Before Keras compiled its optimizers by XLA, that was for whoever asked for it.
+  const auto tensorflow = look.facts.python.distribution("tensorflow");
+  if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
+    finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
