@@ -271,6 +271,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
                                  const PythonFacts& python) {
   ToolchainFacts facts;
   facts.nvvm = tree.watched([&] { return Fact(nvvm_toolkits(tree, environment, python)); });
+  facts.nvvm.doubt(python.conda);
   facts.compiler = tree.watched([&] { return host_compiler(tree, environment); });
   facts.building = tree.watched([&] { return toolkit_for(tree, environment, python); });
   facts.nvcc = tree.watched([&] { return compiler_limit(tree, environment); });

@@ -100,7 +100,7 @@ void tensorflow_libraries(Examination& look) {
   Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
                                      tensorflow->version, missing.front()));
   const auto& torch = look.facts.python.torch;
-  if (torch && torch->cuda) finding.severity = Severity::kWarning;
+  if ((torch && torch->cuda) || torch.is_unreadable()) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
   if (row->says != tensorflow->path) finding.evidence.push_back(row->says);
   for (const CudaLibrary& other : libraries_named(look, "libcudart.so."))

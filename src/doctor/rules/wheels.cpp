@@ -224,6 +224,8 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
+  // A wheel's would win: that there is none has to be known.
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
   const bool has_wheel = std::any_of(
       all.begin(), all.end(), [](const CudaLibrary& one) { return one.from == From::kWheel; });
