@@ -40,6 +40,10 @@ struct ImportFacts {
   /// CUDA's libraries that the files of packages other than PyTorch link to, found or not.
   Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
+  /// PyTorch's own libraries that they link to: "libtorch_cuda_cu.so".
+  Fact<std::vector<LinkedLibrary>> torch_links;
+  /// "_scatter_cpu.so" of a package that has no "_scatter_cuda.so" beside it.
+  Fact<std::vector<std::string>> processor_halves;
   /// Of c10, in the files of packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;

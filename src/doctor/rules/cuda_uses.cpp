@@ -4,6 +4,7 @@
 #include <array>
 
 #include "doctor/read/python_text.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/own_words.hpp"
 #include "doctor/version.hpp"
@@ -113,6 +114,27 @@ void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
+/// "12.1" of dgl 2.1.0+cu121, llama-cpp-python 0.3.2+cu124, torch-scatter 2.1.2+pt24cu124: the CUDA
+/// that stands behind the plus of whatever package.
+std::string cuda_behind_the_plus(const Distribution& one) {
+  // PyTorch and its pair are told by version.py.
+  if (one.name == "torch" || one.name == "torchvision" || one.name == "torchaudio") return "";
+  return cuda_in_tag(local_part(one.version));
+}
+
+/// All that conda puts into an environment is for this CUDA.
+void add_conda(Examination& look, std::vector<CudaUse>& uses) {
+  const CondaPackage* cuda = conda_package(look, "cuda-version");
+  if (cuda == nullptr) cuda = conda_package(look, "cudatoolkit");
+  const auto* all = look.see(look.facts.python.conda);
+  if (cuda == nullptr || all == nullptr) return;
+  const auto built = std::find_if(all->begin(), all->end(), [](const CondaPackage& one) {
+    return one.build.find("cuda") != std::string::npos || one.build.starts_with("gpu");
+  });
+  if (built != all->end())
+    uses.push_back({built->name + " " + built->version, beginning(cuda->version), cuda->path});
+}
+
 void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
   if (const PackageBuild* build = own_words(look, one.name);
       build != nullptr && !build->cuda.empty()) {
@@ -162,8 +184,13 @@ std::vector<CudaUse> framework_uses(Examination& look) {
 std::vector<CudaUse> library_uses(Examination& look) {
   std::vector<CudaUse> uses;
   add_opened(look, uses);
+  add_conda(look, uses);
   if (const auto* distributions = look.see(look.facts.python.distributions))
-    for (const Distribution& one : *distributions) add_required(look, one, uses);
+    for (const Distribution& one : *distributions) {
+      add_required(look, one, uses);
+      if (const std::string cuda = cuda_behind_the_plus(one); !cuda.empty())
+        uses.push_back({named(one), cuda, one.path});
+    }
   if (const auto* links = look.see(look.facts.imports.links))
     for (const LinkedLibrary& one : *links)
       if (const std::string cuda = cuda_of_library(one.name); !cuda.empty())

@@ -260,6 +260,11 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, and the loader finds no such file", first.needed_by, first.name));
+  // Whatever it is, PyTorch itself is not concerned.
+  constexpr auto kFrameworks = std::to_array<std::string_view>(
+      {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
+  if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())
+    finding.severity = Severity::kError;
   for (const LinkedLibrary& one : missing)
     finding.evidence.push_back(
         fmt::format("{} → {}: {}", one.needed_by, one.name, tr("not there")));

@@ -300,8 +300,33 @@ void extension_symbols_by_release(Examination& look) {
   }
 }
 
+/// PyTorch's libraries are split otherwise from release to release: 1.5 brought
+/// libtorch_cpu.so, 1.9 to 1.12 had libtorch_cuda_cu.so.
+void extension_links(Examination& look) {
+  const auto* links = look.see_whole(look.facts.imports.torch_links);
+  const auto* own = look.see_whole(look.facts.python.torch_libraries);
+  if (links == nullptr || own == nullptr || !look.facts.python.torch ||
+      std::find(own->begin(), own->end(), "libc10.so") == own->end())
+    return;
+  for (const LinkedLibrary& one : *links) {
+    if (std::find(own->begin(), own->end(), one.name) != own->end()) continue;
+    const TorchBuild& torch = *look.facts.python.torch;
+    Finding& finding =
+        look.found(text("{} was built for another PyTorch than the {} that is installed",
+                        one.needed_by, torch.version));
+    finding.evidence = {text("it links to {}, which this PyTorch does not have", one.name),
+                        torch.path};
+    finding.fix.push_back(
+        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
+                  "--no-build-isolation",
+                  beginning(torch.version))});
+    return;
+  }
+}
+
 void extension_build(Examination& look) {
   extension_symbols(look);
+  if (look.findings().empty()) extension_links(look);
   if (look.findings().empty()) extension_symbols_by_release(look);
   if (!look.findings().empty()) return;
   const TorchBuild* torch = look.see(look.facts.python.torch);
