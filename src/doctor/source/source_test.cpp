@@ -99,7 +99,7 @@ constexpr Pair kPythonOrder[] = {
      "try:\n  y = step(b)\nexcept RuntimeError as e:\n  y = step(1)\n"},
     {"retry_inside_except", 6,
      "import torch\ntry:\n  y = step(b)\nexcept torch.OutOfMemoryError:\n  "
-     "torch.cuda.empty_cache()\n  "
+     "c = None\n  "
      "y = step(b)\n",
      "import torch\ntry:\n  y = step(b)\nexcept torch.OutOfMemoryError:\n  b = b.to('cpu')\n  "
      "y = step(b)\n"},
