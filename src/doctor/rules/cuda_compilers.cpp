@@ -103,54 +103,71 @@ void compiler_without_gpu(Examination& look, bool newer) {
     }
 }
 
+namespace {
+
+/// NVRTC beside a package: conda's, where the package is conda's, else a wheel.
+struct Beside {
+  std::string cuda;  // "11.8"; "" there is none
+  std::string path;
+  std::string wish;  // conda's name for it; "" it is a wheel
+};
+
+Beside compiler_beside(Examination& look, bool of_conda) {
+  if (const CondaPackage* one = of_conda ? compiler_of_conda(look) : nullptr)
+    return {beginning(one->version), one->path,
+            one->name == "cudatoolkit" ? "cudatoolkit" : "cuda-version"};
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return {};
+  const auto wheel = std::find_if(all->begin(), all->end(), [](const Distribution& one) {
+    return one.name.starts_with("nvidia-cuda-nvrtc");
+  });
+  return wheel == all->end() ? Beside{} : Beside{beginning(wheel->version), wheel->path, ""};
+}
+
+void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& version,
+                     const Beside& compiler, const SeenDriver& driver) {
+  Finding& finding = look.found(
+      text("the driver takes PTX of CUDA up to {}, and {} {} compiles with CUDA {}: error 222",
+           driver.cuda, user.package, version, compiler.cuda));
+  finding.evidence.push_back(
+      driver.version.empty()
+          ? text("the driver serves CUDA up to {}", driver.cuda)
+          : text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
+  finding.evidence.push_back(user.source);
+  if (!compiler.wish.empty())
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} '{}={}'", pasted(look.facts.python.prefix), compiler.wish,
+                     driver.cuda),
+         text("the compiler of the driver's CUDA; the toolkit in /usr/local does not matter")});
+  const std::string made = look.knowledge.compatibility().driver_made_for(compiler.cuda);
+  if (!made.empty())
+    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
+                                    "in a container on the host",
+                                    made)});
+}
+
+/// Of conda, or of pip; "" it is not here.
+std::string version_here(Examination& look, const std::string& package) {
+  if (const CondaPackage* conda = conda_package(look, package)) return conda->version;
+  const auto wheel = look.facts.python.distribution(package);
+  const Distribution* one = look.see(wheel);
+  return one == nullptr ? "" : one->version;
+}
+
+}  // namespace
+
 void ptx_newer_than_driver(Examination& look) {
-  if (seen_gpus(look).empty()) return;
   const SeenDriver driver = nvidia_driver(look);
-  if (driver.cuda.empty()) return;
+  if (driver.cuda.empty() || seen_gpus(look).empty()) return;
   for (const PtxUser& row : look.knowledge.compatibility().ptx_users) {
-    const auto package = look.facts.python.distribution(row.package);
-    const CondaPackage* conda = conda_package(look, row.package);
-    const Distribution* one = look.see(package);
-    const std::string version = conda != nullptr ? conda->version
-                                : one != nullptr ? one->version
-                                                 : "";
+    const std::string version = version_here(look, row.package);
     if (version.empty() || !in_range(version, row.versions)) continue;
-    std::string cuda, path, wish;
-    if (const CondaPackage* compiler = conda == nullptr ? nullptr : compiler_of_conda(look)) {
-      cuda = beginning(compiler->version);
-      path = compiler->path;
-      wish = compiler->name == "cudatoolkit" ? "cudatoolkit" : "cuda-version";
-    }
-    if (const auto* all = look.see(look.facts.python.distributions); cuda.empty() && all != nullptr)
-      for (const Distribution& wheel : *all)
-        if (wheel.name.starts_with("nvidia-cuda-nvrtc")) {
-          cuda = beginning(wheel.version);
-          path = wheel.path;
-        }
+    const Beside compiler = compiler_beside(look, conda_package(look, row.package) != nullptr);
     // 12.6 has the PTX of 12.5.
-    if (cuda.empty() || !is_older(driver.cuda, cuda) || (cuda == "12.6" && driver.cuda == "12.5"))
-      continue;
-    Finding& finding = look.found(
-        text("the driver takes PTX of CUDA up to {}, and {} {} compiles with CUDA {}: error 222",
-             driver.cuda, row.package, version, cuda));
-    finding.evidence.push_back(
-        driver.version.empty()
-            ? text("the driver serves CUDA up to {}", driver.cuda)
-            : text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
-    finding.evidence.push_back(fmt::format("{}: CUDA {}", path, cuda));
-    finding.evidence.push_back(row.source);
-    if (!wish.empty())
-      finding.fix.push_back(
-          {fmt::format("conda install -p {} '{}={}'", pasted(look.facts.python.prefix), wish,
-                       driver.cuda),
-           text("the compiler of the driver's CUDA; the toolkit in /usr/local does "
-                "not matter")});
-    if (const std::string made = look.knowledge.compatibility().driver_made_for(cuda);
-        !made.empty())
-      finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
-                                      "in a container on the host",
-                                      made)});
-    return;
+    const bool same_ptx = compiler.cuda == "12.6" && driver.cuda == "12.5";
+    if (compiler.cuda.empty() || same_ptx || !is_older(driver.cuda, compiler.cuda)) continue;
+    return found_newer_ptx(look, row, version, compiler, driver);
   }
 }
 
