@@ -14,7 +14,7 @@ def cache():
     return pathlib.Path(named) if named else pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "berth-tests"
 
 
-def wheels(lock, seconds=300):
+def wheels(lock, seconds=200):
     """The folder with the wheels of a lock file beside this one; None where they cannot be had, with the reason printed."""
     lock = HERE / lock
     folder = cache() / f"{lock.stem}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}-{sys.version_info[0]}.{sys.version_info[1]}"

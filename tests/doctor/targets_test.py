@@ -102,9 +102,9 @@ def debian_root():
         root = pathlib.Path(folder) / "root"
         try:
             done = subprocess.run(["debootstrap", "--variant=minbase", "--include=python3-minimal", "bookworm", root],
-                                  capture_output=True, text=True, timeout=600)
+                                  capture_output=True, text=True, timeout=400)
         except subprocess.TimeoutExpired:
-            return print("skipped: debootstrap took more than 600 s")
+            return print("skipped: debootstrap took more than 400 s")
         if done.returncode:
             return print(f"skipped: debootstrap: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
         for name in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "dev", "proc", "sys"):
