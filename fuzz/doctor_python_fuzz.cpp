@@ -5,6 +5,7 @@
 
 #include "base/result.hpp"
 #include "doctor/compatibility.hpp"
+#include "doctor/facts/package_builds.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/version.hpp"
 
@@ -34,6 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 1:
       static_cast<void>(doctor::parse_torch_version(rest));
+      for (const char* package : {"tensorflow", "onnxruntime", "xformers", "paddlepaddle"})
+        static_cast<void>(doctor::parse_package_build(package, rest));
       break;
     case 2:
       static_cast<void>(doctor::parse_venv_config(rest));

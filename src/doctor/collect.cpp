@@ -138,8 +138,9 @@ Facts collect(const Sources& sources) {
   facts.python =
       collect_python(sources.tree, sources.process.environment,
                      python_of_program(sources.tree, sources.process.environment, sources.python));
-  facts.rocm = collect_rocm(sources.tree, facts.python);
+  facts.rocm = collect_rocm(sources.tree, sources.process.environment, facts.python);
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
+  facts.builds = collect_package_builds(sources.tree, facts.python);
   facts.imports = collect_imports(sources.tree, sources.process.environment, facts.python);
   facts.toolchain = collect_toolchain(sources.tree, sources.process.environment, facts.python);
   facts.gpu_models = collect_gpu_models(sources.tree);

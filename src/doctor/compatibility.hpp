@@ -103,6 +103,14 @@ struct MemoryUser {
 struct TritonPtxas {
   std::string versions, cuda, source;
 };
+/// A package that has PTX compiled by the driver, made by the CUDA compiler that lies beside it.
+struct PtxUser {
+  std::string package, versions, source;
+};
+/// A symbol of PyTorch's, and the releases that do not have it.
+struct TorchSymbol {
+  std::string symbol, lacks, source;
+};
 /// The ROCm releases that AMD tested with a release of its kernel driver.
 struct RocmDriver {
   std::string driver, rocm;
@@ -137,6 +145,8 @@ struct Compatibility {
   std::vector<PackageGpus> package_gpus;
   std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
+  std::vector<PtxUser> ptx_users;
+  std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
   std::vector<IntelKernel> intel_kernels;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"

@@ -145,6 +145,10 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/memory_users/rows"))
     known.memory_users.push_back({word(row, "package"), word(row, "v"), words(row, "where"),
                                   word(row, "use"), word(row, "set"), word(row, "source")});
+  for (const json& row : at(document, "compat/ptx_users/rows"))
+    known.ptx_users.push_back({word(row, "package"), word(row, "v"), word(row, "source")});
+  for (const json& row : at(document, "compat/torch_symbols/rows"))
+    known.torch_symbols.push_back({word(row, "symbol"), word(row, "lacks"), word(row, "source")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});

@@ -10,6 +10,7 @@
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/machine.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/package_builds.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/facts/process.hpp"
@@ -32,6 +33,7 @@ struct Facts {
   LibraryFacts libraries;
   PythonFacts python;
   PackageSources packages;
+  Fact<std::vector<PackageBuild>> builds;
   ImportFacts imports;
   ToolchainFacts toolchain;
   Fact<std::vector<std::string>> gpu_models;

@@ -95,6 +95,7 @@ std::span<const Rule> wheel_rules();  // libraries that come from Python package
 std::span<const Rule> unfound_library_rules();
 std::span<const Rule> framework_rules();  // against driver and GPU
 std::span<const Rule> package_rules();    // against each other
+std::span<const Rule> extension_rules();  // against PyTorch
 std::span<const Rule> build_rules();      // and builds that are not for this GPU
 std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`berth doctor FILE…` as a user calls it: exit codes, errors, hostile files, what a script costs, and that well-kept
-installed files are called neither wrong nor doubtful.
+"""`berth doctor FILE…` as a user calls it: exit codes, errors, hostile files, what a script costs, and that well-kept files are called
+neither wrong nor doubtful: of installed packages, and of PyPI's (well_kept.lock): a fixed sample, with BERTH_SOAK all of them.
 
-usage: source_test.py BERTH [healthy]       (healthy: only the installed files)
+usage: source_test.py BERTH [healthy]       (healthy: only the well-kept files)
 """
 import json
 import os
@@ -11,11 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
+
+from packages import wheels
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data/source"
 INSTALLED = pathlib.Path("/usr/lib/python3/dist-packages")
 PACKAGES = ("torch", "sklearn")
 SAMPLE = 100  # of each package, evenly over its sorted files
+FEWEST = 200  # files, of those that use PyTorch
 
 
 def doctor(berth, *words, code=(0, 1), **more):
@@ -100,21 +104,47 @@ def cost(berth, folder):
     assert medians[0] - medians[1] < 2000, medians  # the goal is 100; this is where something is broken
 
 
-def healthy(berth):
-    sample = []
-    for package in PACKAGES:
-        files = sorted(path for path in (INSTALLED / package).rglob("*.py"))
-        sample += files[::max(1, len(files) // SAMPLE)]
-    if not sample:
-        print("skipped: neither of Debian's packages python3-torch and python3-sklearn is installed")
-        sys.exit(77)
-    assert len(sample) >= 200, f"{len(sample)} files prove little"
+def evenly(files, most):
+    return files if "BERTH_SOAK" in os.environ else files[::max(1, len(files) // most)]
+
+
+def called_wrong(berth, files):
+    """What is more than information, in files that somebody keeps well."""
     found = []
-    for i in range(0, len(sample), 40):
-        found += findings(berth, *sample[i:i + 40])
-    bad = [one for one in found if one["severity"] != "info"]
-    print(f"{len(sample)} installed files: {len(found)} findings, {len(bad)} of them more than information")
-    assert not bad, json.dumps(bad, indent=1)
+    for i in range(0, len(files), 40):
+        found += findings(berth, *files[i:i + 40])
+    return len(found), [one for one in found if one["severity"] != "info"]
+
+
+def of_installed_packages():
+    return [path for package in PACKAGES for path in evenly(sorted((INSTALLED / package).rglob("*.py")), SAMPLE)]
+
+
+def of_pypi(folder):
+    """Libraries around PyTorch with the scripts that train: those files alone that speak of it."""
+    kept = wheels("well_kept.lock")
+    if kept is None:
+        return []
+    for wheel in sorted(kept.glob("*.whl")):
+        zipfile.ZipFile(wheel).extractall(folder / wheel.stem)
+    files = [path for path in sorted(folder.rglob("*.py")) if b"torch" in path.read_bytes()]
+    scripts = [path for path in files if {"scripts", "recipes", "examples", "commands"} & set(path.parts)]
+    return scripts + evenly([path for path in files if path not in set(scripts)], 3 * SAMPLE)
+
+
+def healthy(berth):
+    with tempfile.TemporaryDirectory() as folder:
+        by_source = {"installed": of_installed_packages(), "of PyPI": of_pypi(pathlib.Path(folder))}
+        if not any(by_source.values()):
+            print("skipped: neither of Debian's packages python3-torch and python3-sklearn is installed, and PyPI is out of reach")
+            sys.exit(77)
+        for name, files in by_source.items():
+            if not files:
+                continue
+            assert len(files) >= FEWEST, f"{len(files)} files {name} prove little"
+            told, bad = called_wrong(berth, files)
+            print(f"{len(files)} well-kept files {name}: {told} findings, {len(bad)} of them more than information")
+            assert not bad, json.dumps(bad, indent=1)
 
 
 def main():

@@ -29,12 +29,23 @@ struct MissingVersion {
   std::string version, wanted_by, taken, by;
 };
 
+/// A symbol of PyTorch's that a package's file wants, whoever has it.
+struct WantedSymbol {
+  std::string symbol, wanted_by, package;
+};
+
 struct ImportFacts {
   /// That the loader does not find, wherever they may lie.
   Fact<std::vector<LinkedLibrary>> libraries;
   /// CUDA's libraries that the files of packages other than PyTorch link to, found or not.
   Fact<std::vector<LinkedLibrary>> links;
   Fact<std::vector<MissingSymbol>> symbols;
+  /// PyTorch's own libraries that they link to: "libtorch_cuda_cu.so".
+  Fact<std::vector<LinkedLibrary>> torch_links;
+  /// "_scatter_cpu.so" of a package that has no "_scatter_cuda.so" beside it.
+  Fact<std::vector<std::string>> processor_halves;
+  /// Of c10, in the files of packages that are compiled against PyTorch.
+  Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
 };
 

@@ -28,8 +28,10 @@ struct KfdNode {
 
 struct RocmFacts {
   Fact<std::vector<KfdNode>> nodes;
-  Fact<std::string> folder;          // a ROCm of this machine: "/opt/rocm"
-  Fact<std::string> version;         // of it: "6.2.4"
+  Fact<std::string> folder;   // a ROCm of this machine: "/opt/rocm"
+  Fact<std::string> version;  // of it: "6.2.4"
+  /// libamdhip64 in a folder of LD_LIBRARY_PATH: of a program that brings its own ROCm.
+  Fact<std::string> library;
   Fact<std::string> driver_release;  // of the ROCm that the installed amdgpu-dkms came with
   /// Targets that the rocBLAS which PyTorch takes was built for, else the machine's: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
@@ -77,7 +79,8 @@ struct PlatformFacts {
   NamedPaths named;
 };
 
-[[nodiscard]] RocmFacts collect_rocm(const Tree& tree, const PythonFacts& python);
+[[nodiscard]] RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
+                                     const PythonFacts& python);
 [[nodiscard]] WslFacts collect_wsl(const Tree& tree,
                                    const Fact<std::vector<std::string>>& searched);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);

@@ -35,10 +35,15 @@ struct ToolchainFacts {
   /// That extensions are compiled with: CUDA_HOME's, else that of nvcc in PATH. Unreadable with
   /// error 0: no program was recorded, so that none is missed.
   Fact<Toolkit> building;
-  Fact<CompilerLimit> nvcc;         // absent: no nvcc, or one that brings its own compiler
-  Fact<bool> any_compiler;          // gcc, clang, cc in PATH, or CC
-  Fact<std::string> python_header;  // where Python.h should be
-  Fact<bool> has_python_header;     //
+  Fact<CompilerLimit> nvcc;  // absent: no nvcc, or one that brings its own compiler
+  /// The assembler that programs find by PATH, with the toolkit around it.
+  Fact<Toolkit> ptxas;
+  /// Others: of wheels, of conda, of /usr/local/cuda*, and where XLA_FLAGS points. Unreadable with
+  /// error 0: no program was recorded, so that none is missed.
+  Fact<std::vector<std::string>> other_ptxas;
+  Fact<bool> any_compiler;                     // gcc, clang, cc in PATH, or CC
+  Fact<std::string> python_header;             // where Python.h should be
+  Fact<bool> has_python_header;                //
   Fact<std::vector<std::string>> cached_cuda;  // libcuda.so.1 of the loader's cache
   Fact<bool> links_cuda;  // the linker finds libcuda.so beside them; unreadable: no cache is there
 };

@@ -59,6 +59,69 @@ constexpr auto kParts = std::to_array<Part>({
     {"cupy", "/cupy_backends/cuda/libs", "cublas."},
 });
 
+/// Whose files are known from elsewhere, or link to nothing of CUDA's.
+bool is_no_extension(std::string_view folder) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"torch",         "tensorflow",   "tensorflow_core",
+                                       "nvidia",        "numpy",        "scipy",
+                                       "pandas",        "jaxlib",       "jax_plugins",
+                                       "onnxruntime",   "ctranslate2",  "cupy",
+                                       "cupy_backends", "bitsandbytes", "triton",
+                                       "sklearn",       "PIL",          "matplotlib",
+                                       "llvmlite",      "numba",        "pyarrow",
+                                       "cv2",           "grpc"});
+  return folder.starts_with('.') || folder.starts_with("__") || folder.ends_with("-info") ||
+         folder.ends_with(".libs") ||
+         std::find(kNames.begin(), kNames.end(), folder) != kNames.end();
+}
+
+/// "_C.cpython-310-x86_64-linux-gnu.so", "_C.abi3.so", "_ext.so", "_scatter_cuda.so": as PyTorch's
+/// own tools name what they compile.
+bool is_extension_file(std::string_view name) {
+  return name.ends_with(".so") &&
+         (name.starts_with("_C.") || name.starts_with("_C_") || name.starts_with("_ext.") ||
+          name.find("cuda") != std::string_view::npos ||
+          name.find("_ext.") != std::string_view::npos);
+}
+
+/// Extensions of whoever, compiled for PyTorch and CUDA: beside the packages, and one folder down.
+void add_extensions(const Tree& tree, const std::string& folder, std::vector<Root>& roots) {
+  constexpr std::size_t kMost = 60, kMostFolders = 1'000;
+  std::size_t folders = 0;
+  const auto add = [&](const std::string& file, const std::string& package) {
+    if (roots.size() >= kMost ||
+        std::any_of(roots.begin(), roots.end(), [&](const Root& one) { return one.file == file; }))
+      return;
+    roots.push_back({file, package});
+  };
+  for (const std::string& name : tree.list(folder).value_or({})) {
+    if (is_extension_file(name)) add(folder + "/" + name, name.substr(0, name.find('.')));
+    // What has a version in its name is no package's folder.
+    if (name.find('.') != std::string::npos || is_no_extension(name) || ++folders > kMostFolders)
+      continue;
+    for (const std::string& file : tree.list(folder + "/" + name, 2'000).value_or({}))
+      if (is_extension_file(file)) add(folder + "/" + name + "/" + file, name);
+  }
+}
+
+/// "_scatter_cpu.so" where no "_scatter_cuda.so" is: PyG's packages, compiled without nvcc.
+std::vector<std::string> processor_halves_in(const Tree& tree, const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* package :
+       {"torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv"}) {
+    const auto names = tree.list(folder + "/" + package, 2'000).value_or({});
+    const auto with = [&](std::string_view word) {
+      return std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+        return name.ends_with(".so") && name.find(word) != std::string::npos;
+      });
+    };
+    const auto cpu = with("_cpu.");
+    if (cpu != names.end() && with("_cuda.") == names.end())
+      found.push_back(folder + "/" + package + "/" + *cpu);
+  }
+  return found;
+}
+
 /// bitsandbytes has a file for every CUDA, and loads that of PyTorch's.
 std::string bitsandbytes_file(const PythonFacts& python) {
   if (!python.torch || !python.torch->cuda) return "";
@@ -76,6 +139,7 @@ std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const Py
   if (const std::string name = bitsandbytes_file(python); !name.empty())
     if (const std::string file = folder + "/bitsandbytes/" + name; tree.exists(file))
       roots.push_back({file, "bitsandbytes"});
+  if (python.torch && python.torch->cuda) add_extensions(tree, folder, roots);
   return roots;
 }
 
@@ -159,6 +223,41 @@ class Imports {
     return found;
   }
 
+  std::vector<LinkedLibrary> torch_links() const {
+    std::vector<LinkedLibrary> found;
+    for (const auto& [index, package] : packages_) {
+      const LoadedObject& one = loader_.objects()[static_cast<std::size_t>(index)];
+      if (one.path.empty() || package == "torch") continue;
+      for (const std::string& name : one.elf.needed)
+        if (found.size() < kMostSymbols &&
+            (name.starts_with("libtorch") || name.starts_with("libc10")))
+          found.push_back({name, one.path, package, ""});
+    }
+    return found;
+  }
+
+  std::vector<std::string> processor_halves() const {
+    std::vector<std::string> found;
+    for (const PathEntry& entry : *python_.path)
+      for (std::string& file : processor_halves_in(tree_, entry.folder))
+        found.push_back(std::move(file));
+    return found;
+  }
+
+  std::vector<WantedSymbol> torch_symbols() const {
+    constexpr std::array<std::string_view, 2> kBegin{"_ZN3c10", "_ZNK3c10"};
+    std::vector<WantedSymbol> found;
+    for (const auto& [index, package] : packages_) {
+      const LoadedObject& one = loader_.objects()[static_cast<std::size_t>(index)];
+      if (one.path.empty() || package == "torch") continue;
+      for (std::string& symbol : undefined_symbols(reader(one.path), kBegin)) {
+        if (found.size() >= kMostSymbols) return found;
+        found.push_back({printable(symbol), one.path, package});
+      }
+    }
+    return found;
+  }
+
   std::vector<MissingVersion> missing_versions() const {
     std::vector<MissingVersion> found;
     std::set<std::string> told;
@@ -179,7 +278,7 @@ class Imports {
 
  private:
   enum class Found : unsigned char { kYes, kNo, kUnknown };
-  static constexpr std::size_t kMost = 20;
+  static constexpr std::size_t kMost = 20, kMostSymbols = 5'000;
 
   [[nodiscard]] int first() const { return loader_.objects().empty() ? -1 : 0; }
 
@@ -270,6 +369,9 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.libraries = why;
     facts.links = why;
     facts.symbols = why;
+    facts.torch_symbols = why;
+    facts.torch_links = why;
+    facts.processor_halves = why;
     facts.versions = why;
     return facts;
   }
@@ -280,6 +382,9 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.libraries = imports.missing_libraries();
     facts.links = imports.links();
     facts.symbols = imports.missing_symbols();
+    facts.torch_symbols = imports.torch_symbols();
+    facts.torch_links = imports.torch_links();
+    facts.processor_halves = imports.processor_halves();
     facts.versions = imports.missing_versions();
     return Fact(true);
   });
@@ -293,6 +398,9 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   facts.libraries.doubt(python.libraries);
   facts.links.doubt(python.libraries);
   doubted(facts.symbols);
+  doubted(facts.torch_symbols);
+  doubted(facts.torch_links);
+  doubted(facts.processor_halves);
   doubted(facts.versions);
   return facts;
 }

@@ -244,7 +244,19 @@ Fact<std::string> rocm_of_driver(const Tree& tree) {
   return fmt::format("{}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
 }
 
-RocmFacts collect_rocm(const Tree& tree, const PythonFacts& python) {
+/// llama.cpp's archives, and others of one folder that LD_LIBRARY_PATH names.
+Fact<std::string> rocm_library(const Tree& tree, const Fact<Environment>& environment) {
+  const std::string folders = variable(environment, "LD_LIBRARY_PATH");
+  for (const std::string_view folder : split(folders, ':')) {
+    if (!folder.starts_with('/')) continue;
+    for (const std::string& name : tree.list(std::string(folder), 5000).value_or({}))
+      if (name.starts_with("libamdhip64.so")) return std::string(folder) + "/" + name;
+  }
+  return {};
+}
+
+RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
+                       const PythonFacts& python) {
   RocmFacts facts;
   facts.version = tree.line("/opt/rocm/.info/version").map([](const std::string& line) {
     return line.substr(0, line.find('-'));
@@ -257,6 +269,8 @@ RocmFacts collect_rocm(const Tree& tree, const PythonFacts& python) {
       if (tree.exists(path)) return std::string(path);
     return {};
   });
+  facts.library = tree.watched([&] { return rocm_library(tree, environment); });
+  if (environment.is_unreadable()) facts.library.doubt(environment.why());
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
   return facts;

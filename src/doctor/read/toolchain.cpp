@@ -114,6 +114,40 @@ Fact<Toolkit> toolkit_for(const Tree& tree, const Fact<Environment>& environment
   return Unreadable{"nvcc", 0};
 }
 
+Fact<Toolkit> ptxas_of_path(const Tree& tree, const Fact<Environment>& environment,
+                            const PythonFacts& python) {
+  const std::string found = program(tree, environment, "ptxas");
+  if (found.empty()) return {};
+  const std::string folder = parent(parent(tree.resolve(found).value_or(found)));
+  return Toolkit{
+      Toolkit::From::kSystem, folder,
+      folder == python.prefix ? version_in_conda(python) : version_of_toolkit(tree, folder)};
+}
+
+Fact<std::vector<std::string>> other_ptxas(const Tree& tree, const Fact<Environment>& environment,
+                                           const PythonFacts& python) {
+  std::vector<std::string> folders{python.prefix};
+  for (const PathEntry& entry : python.path.value_or({}))
+    for (const char* wheel :
+         {"/nvidia/cuda_nvcc", "/nvidia/cu13", "/nvidia/cu12", "/triton/backends/nvidia"})
+      folders.push_back(entry.folder + wheel);
+  for (const std::string& name : tree.list("/usr/local").value_or({}))
+    if (name.starts_with("cuda")) folders.push_back("/usr/local/" + name);
+  const std::string flags = variable(environment, "XLA_FLAGS");
+  constexpr std::string_view kFlag = "--xla_gpu_cuda_data_dir=";
+  for (const std::string_view flag : split(flags, ' '))
+    if (flag.starts_with(kFlag)) folders.emplace_back(flag.substr(kFlag.size()));
+  std::vector<std::string> found;
+  for (const std::string& folder : folders)
+    if (folder.starts_with('/') && tree.exists(folder + "/bin/ptxas"))
+      found.push_back(folder + "/bin/ptxas");
+  // An interpreter is a program as well: where it lies, its folder was recorded.
+  if (found.empty() && !tree.exists("/bin/sh") && !tree.exists("/usr/bin/env") &&
+      !tree.exists(python.prefix + "/bin/python3"))
+    return Unreadable{"ptxas", 0};
+  return found;
+}
+
 /// "… unsupported GNU version! gcc versions later than 12 are not supported! …"
 int newest_gcc_in(std::string_view header) {
   constexpr std::string_view kWords = "gcc versions later than ";
@@ -237,9 +271,13 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
                                  const PythonFacts& python) {
   ToolchainFacts facts;
   facts.nvvm = tree.watched([&] { return Fact(nvvm_toolkits(tree, environment, python)); });
+  facts.nvvm.doubt(python.conda);
   facts.compiler = tree.watched([&] { return host_compiler(tree, environment); });
   facts.building = tree.watched([&] { return toolkit_for(tree, environment, python); });
   facts.nvcc = tree.watched([&] { return compiler_limit(tree, environment); });
+  facts.ptxas = tree.watched([&] { return ptxas_of_path(tree, environment, python); });
+  facts.other_ptxas = tree.watched([&] { return other_ptxas(tree, environment, python); });
+  facts.other_ptxas.doubt(python.path);
   facts.any_compiler = tree.watched([&] { return any_compiler(tree, environment); });
   const auto header = tree.watched([&] {
     read_python_header(tree, python, facts);
@@ -254,6 +292,8 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   facts.compiler.doubt(environment.why());
   facts.building.doubt(environment.why());
   facts.nvcc.doubt(environment.why());
+  facts.ptxas.doubt(environment.why());
+  facts.other_ptxas.doubt(environment.why());
   facts.any_compiler.doubt(environment.why());
   facts.links_cuda.doubt(environment.why());
   return facts;

@@ -8,6 +8,7 @@
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -27,6 +28,14 @@ bool has_gpu_framework(Examination& look) {
            one.name.starts_with("mxnet-cu") ||
            (one.name == "jaxlib" && local_part(one.version).starts_with("cuda")) ||
            (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"));
+  });
+}
+
+/// FW21 speaks of it by its name already.
+bool is_listed(Examination& look, const Distribution& one) {
+  const auto& rows = look.knowledge.compatibility().cpu_builds;
+  return std::any_of(rows.begin(), rows.end(), [&](const CpuBuild& row) {
+    return row.package == one.name && (row.versions.empty() || in_range(one.version, row.versions));
   });
 }
 
@@ -80,6 +89,88 @@ void tagged_for_the_processor(Examination& look) {
   }
 }
 
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cpu, dgl-2.1.0-…_cpu_…: of conda, beside its PyTorch for
+/// CUDA.
+void conda_extensions(Examination& look) {
+  const auto* all = look.see(look.facts.python.conda);
+  if (all == nullptr || torch_cuda(look).empty()) return;
+  for (const CondaPackage& one : *all) {
+    const bool extension = one.name.starts_with("pytorch-") || one.name == "dgl" ||
+                           one.name == "pyg-lib" || one.name == "xformers" ||
+                           one.name == "torchvision" || one.name == "torchaudio" ||
+                           one.name == "pytorch3d" || one.name == "detectron2";
+    const bool cpu = one.build.ends_with("cpu") || one.build.starts_with("cpu") ||
+                     one.build.find("_cpu_") != std::string::npos ||
+                     one.build.find("cpu_") != std::string::npos;
+    if (!extension || !cpu || one.name.starts_with("pytorch-mutex") ||
+        one.name.starts_with("pytorch-lightning"))
+      continue;
+    Finding& finding =
+        look.found(text("conda has installed the build of {} {} for the processor beside a PyTorch "
+                        "for CUDA {}",
+                        one.name, one.version, torch_cuda(look)));
+    finding.evidence = {one.path + ": " + one.build,
+                        look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} '{}=*=*cu*'", pasted(look.facts.python.prefix), one.name),
+         text("asks for the build for CUDA by its name")});
+    return;
+  }
+}
+
+/// Their names say it where no version does: compiled here, without nvcc.
+void processor_halves(Examination& look) {
+  const auto* files = look.see_whole(look.facts.imports.processor_halves);
+  if (files == nullptr || files->empty() || torch_cuda(look).empty()) return;
+  const std::string& file = files->front();
+  const std::string folder = file.substr(0, file.rfind('/'));
+  std::string name = folder.substr(folder.rfind('/') + 1);
+  std::replace(name.begin(), name.end(), '_', '-');
+  const auto package = look.facts.python.distribution(name);
+  const Distribution* one = look.see(package);
+  // Its version says so already.
+  if (one != nullptr && local_part(one->version).ends_with("cpu")) return;
+  Finding& finding =
+      look.found(text("{} is built for the processor alone, beside a PyTorch for CUDA {}",
+                      one == nullptr ? name : named(*one), torch_cuda(look)));
+  finding.evidence = {text("there is {}, and no such file for CUDA beside it", file),
+                      look.facts.python.torch->path + ": cuda = " + torch_cuda(look)};
+  finding.fix.push_back(
+      {"FORCE_CUDA=1 " +
+           install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-cache-dir",
+                                               "--no-build-isolation", name}),
+       text("compiles it with nvcc; or take its wheel for this PyTorch from "
+            "https://data.pyg.org/whl")});
+}
+
+/// A name or a release that promises a GPU, and a build that says of itself that it has none. Of
+/// conda's that is FW13.
+void by_their_own_words(Examination& look) {
+  const auto* all = look.see(look.facts.builds);
+  if (all == nullptr) return;
+  for (const PackageBuild& build : *all) {
+    // onnxruntime is FW15's, and says by its name what it is.
+    if (build.for_cuda.value_or(true) || build.package == "onnxruntime" ||
+        conda_package(look, build.package) != nullptr)
+      continue;
+    const auto package = look.facts.python.distribution(build.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || is_listed(look, *one)) continue;
+    Finding& finding = found_cpu_build(look, *one, false);
+    finding.evidence.push_back(text("{}: not built with CUDA", build.path));
+    if (build.package == "tensorflow" && is_aarch64(look.facts))
+      finding.fix.push_back(
+          {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
+           text("NVIDIA's own build for aarch64: PyPI's wheels for it have no CUDA")});
+    else if (build.package == "tensorflow")
+      finding.fix.push_back(
+          {install_command(look.facts.python, {"--force-reinstall", "tensorflow[and-cuda]"}),
+           text("the build for the GPU, with CUDA's libraries as wheels")});
+    else
+      finding.fix.push_back({"", text("install its build for CUDA")});
+  }
+}
+
 void llama_cpp(Examination& look) {
   const auto package = look.facts.python.distribution("llama-cpp-python");
   const Distribution* one = look.see(package);
@@ -106,9 +197,13 @@ void llama_cpp(Examination& look) {
 }
 
 void cpu_builds(Examination& look) {
-  if (is_aarch64(look.facts) || seen_gpus(look).empty()) return;
+  if (seen_gpus(look).empty()) return;
+  by_their_own_words(look);
+  if (is_aarch64(look.facts)) return;
   listed_cpu_builds(look);
   tagged_for_the_processor(look);
+  processor_halves(look);
+  conda_extensions(look);
   llama_cpp(look);
 }
 
@@ -203,6 +298,25 @@ void packages_without_kernels(Examination& look) {
   }
 }
 
+/// By its own list, which ends in PTX for what is newer than all of it.
+void tensorflow_without_code(Examination& look) {
+  const PackageBuild* build = own_words(look, "tensorflow");
+  const auto gpus = seen_gpus(look);
+  if (build == nullptr || build->sass.empty() || gpus.size() != 1) return;
+  const SeenGpu& gpu = gpus.front();
+  if (gpu.capability.empty() || !is_older(gpu.capability, build->sass.front())) return;
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* one = look.see(package);
+  Finding& finding =
+      look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
+                      one == nullptr ? "" : one->version, gpu.name, gpu.capability));
+  if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      text("{} was compiled for {}", build->path, fmt::format("{}", fmt::join(build->sass, ", "))));
+  finding.fix.push_back(
+      {"", text("take an older release, or build TensorFlow from source for this GPU")});
+}
+
 void cuda_too_new_for_gpu(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.size() != 1) return;
@@ -230,9 +344,13 @@ void other_vendor(Examination& look) {
   if (all == nullptr || nvidia == amd) return;
   const auto& torch = look.facts.python.torch;
   for (const Distribution& one : *all) {
-    const bool rocm = one.name.find("rocm") != std::string::npos ||
-                      local_part(one.version).find("rocm") != std::string_view::npos;
-    const bool framework = one.name == "tensorflow" || one.name == "tensorflow-rocm" ||
+    const std::string_view tag = local_part(one.version);
+    const bool rocm =
+        one.name.find("rocm") != std::string::npos || tag.find("rocm") != std::string_view::npos;
+    const bool extension = is_torch_extension(one.name) && !one.name.starts_with("torchvision") &&
+                           !one.name.starts_with("torchaudio") &&
+                           (rocm || !cuda_in_tag(tag).empty());
+    const bool framework = extension || one.name == "tensorflow" || one.name == "tensorflow-rocm" ||
                            one.name == "onnxruntime-gpu" || one.name == "onnxruntime-rocm" ||
                            one.name.starts_with("cupy-cuda") || one.name.starts_with("cupy-rocm") ||
                            (one.name.starts_with("jax-") && one.name.ends_with("-plugin"));

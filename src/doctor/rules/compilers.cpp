@@ -65,6 +65,29 @@ void no_nvvm(Examination& look, const Distribution& numba_cuda) {
        text("brings CUDA's compiler as wheels")});
 }
 
+bool compiles_for_gpus(Examination& look) {
+  return first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) != nullptr;
+}
+
+/// Releases of Numba drop toolkits, and then know no GPU at all of theirs.
+bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
+                               const Toolkit& toolkit) {
+  if (numba.name != "numba") return false;
+  const std::string lowest = !is_older(numba.version, "0.57")   ? "11.0"
+                             : !is_older(numba.version, "0.56") ? "10.2"
+                                                                : "";
+  if (lowest.empty() || !is_older(beginning(toolkit.version), lowest)) return false;
+  Finding& finding = look.found(text("{} takes CUDA {} or newer, and finds {}", named(numba),
+                                     lowest, beginning(toolkit.version)));
+  // Many have Numba for the processor alone.
+  if (!compiles_for_gpus(look)) finding.severity = Severity::kInfo;
+  finding.evidence = {numba.path, fmt::format("{}: CUDA {}", toolkit.folder, toolkit.version),
+                      "https://github.com/open-mmlab/OpenPCDet/issues/1386"};
+  finding.fix.push_back({install_command(look.facts.python, {"numba==0.53.*"}),
+                         text("the last that takes it; or a newer toolkit, named in CUDA_HOME")});
+  return true;
+}
+
 void ptx_newer(Examination& look) {
   const Distribution* numba_cuda = first_of(look, {"numba-cuda"});
   const Distribution* numba = numba_cuda != nullptr ? numba_cuda : first_of(look, {"numba"});
@@ -78,13 +101,13 @@ void ptx_newer(Examination& look) {
   const SeenDriver driver = nvidia_driver(look);
   if (toolkit == nullptr || version_of(toolkit->version).size() < 2 || driver.cuda.empty()) return;
   const std::string cuda = beginning(toolkit->version);
+  if (toolkit_too_old_for_numba(look, *numba, *toolkit)) return;
   if (!is_older(ptx_of(driver.cuda), ptx_of(cuda))) return;
   Finding& finding = look.found(
       text("{} compiles with CUDA {}, and the driver takes PTX of CUDA up to {} only: error 222",
            named(*numba), cuda, driver.cuda));
   // Many have Numba for the processor alone.
-  if (numba_cuda == nullptr && first_of(look, {"cuda-python", "cudf-cu12", "cuml-cu12"}) == nullptr)
-    finding.severity = Severity::kInfo;
+  if (numba_cuda == nullptr && !compiles_for_gpus(look)) finding.severity = Severity::kInfo;
   finding.evidence = {numba->path, fmt::format("{}: CUDA {}", toolkit->folder, toolkit->version)};
   if (!driver.version.empty())
     finding.evidence.push_back(

@@ -344,7 +344,7 @@ bool wants_shared_memory(Examination& look, std::uint64_t size) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return look.facts.python.distributions.is_unreadable();
   constexpr auto kUsers = std::to_array<std::string_view>(
-      {"torch", "tensorflow", "jax", "ray", "dask", "mxnet", "paddlepaddle-gpu", "vllm", "sglang"});
+      {"torch", "ray", "dask", "mxnet", "paddlepaddle-gpu", "vllm", "sglang"});
   return std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
     return std::find(kUsers.begin(), kUsers.end(), one.name) != kUsers.end();
   });

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "doctor/read/python_text.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -112,6 +114,49 @@ void add_pointed_to(Examination& look, std::vector<CudaUse>& uses) {
   }
 }
 
+/// "12.1" of dgl 2.1.0+cu121, llama-cpp-python 0.3.2+cu124, torch-scatter 2.1.2+pt24cu124: the CUDA
+/// that stands behind the plus of whatever package.
+std::string cuda_behind_the_plus(const Distribution& one) {
+  // PyTorch and its pair are told by version.py.
+  if (one.name == "torch" || one.name == "torchvision" || one.name == "torchaudio") return "";
+  return cuda_in_tag(local_part(one.version));
+}
+
+/// All that conda puts into an environment is for this CUDA.
+void add_conda(Examination& look, std::vector<CudaUse>& uses) {
+  const CondaPackage* cuda = conda_package(look, "cuda-version");
+  if (cuda == nullptr) cuda = conda_package(look, "cudatoolkit");
+  const auto* all = look.see(look.facts.python.conda);
+  if (cuda == nullptr || all == nullptr) return;
+  const auto built = std::find_if(all->begin(), all->end(), [](const CondaPackage& one) {
+    return one.build.find("cuda") != std::string::npos || one.build.starts_with("gpu");
+  });
+  if (built != all->end())
+    uses.push_back({built->name + " " + built->version, beginning(cuda->version), cuda->path});
+}
+
+void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
+  if (const PackageBuild* build = own_words(look, one.name);
+      build != nullptr && !build->cuda.empty()) {
+    uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
+    return;
+  }
+  for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
+    if (!row.cuda.empty() && in_range(one.version, row.version))
+      uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+}
+
+/// "11.2" of PaddlePaddle's 2.1.3.post112; its wheels on PyPI itself are for 10.2, up to 2.4.
+void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
+  const PackageBuild* build = own_words(look, one.name);
+  std::string cuda = build == nullptr ? "" : build->cuda;
+  const std::size_t post = one.version.rfind(".post");
+  if (cuda.empty() && post != std::string::npos)
+    cuda = cuda_of_tag("cu" + one.version.substr(post + 5));
+  if (cuda.empty() && post == std::string::npos && in_range(one.version, "2.0-2.4")) cuda = "10.2";
+  if (!cuda.empty()) uses.push_back({named(one), cuda, build == nullptr ? one.path : build->path});
+}
+
 }  // namespace
 
 std::vector<CudaUse> framework_uses(Examination& look) {
@@ -121,27 +166,31 @@ std::vector<CudaUse> framework_uses(Examination& look) {
     uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
   const auto* distributions = look.see(python.distributions);
   if (distributions == nullptr) return uses;
-  const Compatibility& known = look.knowledge.compatibility();
   for (const Distribution& one : *distributions) {
     add_jax_and_cupy(one, uses);
     if (const std::string cuda = cuda_in_name(one.name); !cuda.empty())
       uses.push_back({named(one), cuda, one.path});
-    if (one.name == "tensorflow" && !is_aarch64(look.facts))
-      if (const TensorflowRelease* row = known.tensorflow_of(one.version))
-        uses.push_back({"TensorFlow " + one.version, row->cuda, one.path});
-    if (one.name == "onnxruntime-gpu")
-      for (const OnnxRelease& row : known.onnx)
-        if (!row.cuda.empty() && in_range(one.version, row.version))
-          uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
+    if (one.name == "onnxruntime-gpu") add_onnx(look, one, uses);
+    if (one.name == "paddlepaddle-gpu") add_paddle(look, one, uses);
   }
+  const auto package = cuda_tensorflow(look);
+  if (const Distribution* one = look.see(package))
+    if (const auto needs = needs_of_tensorflow(look, *one);
+        needs && (!is_aarch64(look.facts) || needs->says != one->path))
+      uses.push_back({"TensorFlow " + one->version, needs->cuda, needs->says});
   return uses;
 }
 
 std::vector<CudaUse> library_uses(Examination& look) {
   std::vector<CudaUse> uses;
   add_opened(look, uses);
+  add_conda(look, uses);
   if (const auto* distributions = look.see(look.facts.python.distributions))
-    for (const Distribution& one : *distributions) add_required(look, one, uses);
+    for (const Distribution& one : *distributions) {
+      add_required(look, one, uses);
+      if (const std::string cuda = cuda_behind_the_plus(one); !cuda.empty())
+        uses.push_back({named(one), cuda, one.path});
+    }
   if (const auto* links = look.see(look.facts.imports.links))
     for (const LinkedLibrary& one : *links)
       if (const std::string cuda = cuda_of_library(one.name); !cuda.empty())

@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/builds.hpp"
+#include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -52,9 +53,36 @@ void ld_preload(Examination& look) {
   }
 }
 
+/// Who looks for libnvvm or nvcc there while a program runs.
+bool compiles_at_run_time(Examination& look) {
+  for (const char* name : {"numba", "numba-cuda", "pycuda", "deepspeed", "cupy"})
+    if (look.facts.python.distribution(name)) return true;
+  return false;
+}
+
+/// CUDA_HOME=$CUDA_HOME:/usr/local/cuda, as one writes PATH: it is one folder, and no list.
+bool is_list(Examination& look, const char* name) {
+  const std::string value = variable_or_empty(look, name);
+  if (value.find(':') == std::string::npos) return false;
+  std::string folder;
+  for (const std::string_view one : split(value, ':'))
+    if (one.starts_with('/')) folder = one;
+  Finding& finding =
+      look.found(text("{} is a list of folders: it takes one, and as a whole it names none", name));
+  if (compiles_at_run_time(look)) finding.severity = Severity::kError;
+  finding.evidence = {shown_variable(look, name), "https://github.com/numba/numba/issues/9216"};
+  finding.fix.push_back(
+      folder.empty()
+          ? unset(name)
+          : Fix{fmt::format("export {}={}", name, pasted(folder)),
+                text("where it is set, too: without the old value before or behind it")});
+  return true;
+}
+
 void cuda_home(Examination& look) {
   const auto& named = look.facts.platform.named;
   const bool home = look.facts.process.variable("CUDA_HOME").has_value();
+  if (is_list(look, home ? "CUDA_HOME" : "CUDA_PATH")) return;
   const std::string shown = shown_variable(look, home ? "CUDA_HOME" : "CUDA_PATH");
   const auto* there = look.see(named.cuda_home_there);
   const auto* nvcc = look.see(named.cuda_home_nvcc);
@@ -68,6 +96,7 @@ void cuda_home(Examination& look) {
 }
 
 void nvcc_path(Examination& look) {
+  older_ptxas_first(look);
   const auto& named = look.facts.platform.named;
   const auto* first = look.see(named.nvcc);
   if (first == nullptr) return;
@@ -326,7 +355,8 @@ constexpr auto kRules = std::to_array<Rule>({
      ld_preload},
     {"ENV10", kLayer, Severity::kWarning, true,
      msgid("CUDA_HOME that is no toolkit, or one that does not fit"), "", cuda_home},
-    {"ENV11", kLayer, Severity::kWarning, true, msgid("another nvcc in PATH"), "", nvcc_path},
+    {"ENV11", kLayer, Severity::kWarning, true, msgid("another nvcc or ptxas in PATH"), "",
+     nvcc_path},
     {"ENV12", kLayer, Severity::kError, true, msgid("HSA_OVERRIDE_GFX_VERSION for another GPU"), "",
      hsa_override},
     {"ENV13", kLayer, Severity::kError, true, msgid("interfaces that NCCL or Gloo cannot use"),

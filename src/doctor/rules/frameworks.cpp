@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/builds.hpp"
+#include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
@@ -69,10 +70,15 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
 void driver_too_old(Examination& look) {
   const auto frameworks = framework_uses(look), others = library_uses(look);
   const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
-  if ((frameworks.empty() && others.empty() && !in_image) || seen_gpus(look).empty()) return;
+  if (seen_gpus(look).empty()) return;
+  if (frameworks.empty() && others.empty() && !in_image) return ptx_newer_than_driver(look);
   const SeenDriver driver = nvidia_driver(look);
   const Compatibility& known = look.knowledge.compatibility();
   const CudaUse* use = too_new(known, driver, frameworks);
+  if (use == nullptr) {
+    ptx_newer_than_driver(look);
+    if (!look.findings().empty()) return;
+  }
   const bool frameworks_fit = use == nullptr && !frameworks.empty();
   if (use == nullptr) use = too_new(known, driver, others);
   if (use == nullptr) return image_too_new(look, driver);
@@ -214,6 +220,7 @@ void arch_missing(Examination& look, bool newer) {
 void arch_missing_new(Examination& look) {
   arch_missing(look, true);
   if (look.findings().empty()) tensorflow_too_old(look);
+  if (look.findings().empty()) compiler_without_gpu(look, true);
 }
 
 void jax_dropped(Examination& look) {
@@ -237,6 +244,8 @@ void arch_missing_old(Examination& look) {
   jax_dropped(look);
   if (look.findings().empty()) packages_without_kernels(look);
   if (look.findings().empty()) cuda_too_new_for_gpu(look);
+  if (look.findings().empty()) tensorflow_without_code(look);
+  if (look.findings().empty()) compiler_without_gpu(look, false);
 }
 
 void wrong_backend(Examination& look) {

@@ -66,8 +66,8 @@ void set_gpu(Facts& facts, const char* name, const char* capability) {
 
 std::vector<Rule> rules() {
   std::vector<Rule> all;
-  for (const auto group :
-       {wheel_rules(), unfound_library_rules(), framework_rules(), package_rules()})
+  for (const auto group : {wheel_rules(), unfound_library_rules(), framework_rules(),
+                           package_rules(), extension_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "doctor/version.hpp"
 #include "system/pci_names.hpp"
 
 namespace berth::doctor {
@@ -127,7 +128,8 @@ std::string torch_cuda(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return "";
   const std::string* cuda = look.see(torch->cuda);
-  return cuda == nullptr ? "" : *cuda;
+  // Before 1.5 it told the toolkit's patch as well: "10.1.243".
+  return cuda == nullptr ? "" : beginning(*cuda);
 }
 
 const CondaPackage* conda_package(Examination& look, std::string_view name) {

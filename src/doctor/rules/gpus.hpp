@@ -27,8 +27,8 @@ struct SeenDriver {
 [[nodiscard]] SeenDriver nvidia_driver(Examination& look);
 
 [[nodiscard]] bool is_aarch64(const Facts& facts);
-/// "PyTorch's CUDA", where it is known: out of version.py, or the pins of its wheel. "" it has none
-/// or nobody knows.
+/// "PyTorch's CUDA", where it is known: out of version.py, or the pins of its wheel: "12.4". "" it
+/// has none or nobody knows.
 [[nodiscard]] std::string torch_cuda(Examination& look);
 /// By conda, which has wheels of its own making.
 [[nodiscard]] const CondaPackage* conda_package(Examination& look, std::string_view name);

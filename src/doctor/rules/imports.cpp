@@ -8,6 +8,7 @@
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -186,6 +187,47 @@ void torch_without_any_library(Examination& look) {
             "say")});
 }
 
+/// A build that takes CUDA from the system, a Jetson's mostly, on a system with another CUDA: each
+/// JetPack has wheels of its own. By names, where what its files link to is not at hand.
+void built_for_other_cuda(Examination& look) {
+  if (!look.facts.machine.is_jetson || seen_gpus(look).empty()) return;
+  const std::string cuda = torch_cuda(look);
+  const auto* own = look.see_whole(look.facts.python.torch_libraries);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (cuda.empty() || own == nullptr || libraries == nullptr) return;
+  const auto begins = [](std::string_view begin) {
+    return [begin](const std::string& name) { return name.starts_with(begin); };
+  };
+  if (std::any_of(own->begin(), own->end(), begins("libcudart"))) return;
+  const std::string wanted = runtime_name(cuda);
+  const CudaLibrary* other = nullptr;
+  for (const CudaLibrary& one : *libraries) {
+    if (one.name == wanted) return;
+    if (one.name.starts_with("libcudart.so.") && other == nullptr) other = &one;
+  }
+  const TorchBuild& torch = *look.facts.python.torch;
+  // Its images of JetPack 4 have CUDA from the machine, and only for that machine's JetPack.
+  if (other == nullptr && (container_kind(look).empty() || !is_older(cuda, "11"))) return;
+  Finding& finding = look.found(
+      other == nullptr ? text("PyTorch {} was built with CUDA {} and needs {}, which is not here",
+                              torch.version, cuda, wanted)
+                       : text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
+                              torch.version, cuda, wanted, other->name));
+  finding.evidence = {torch.path + ": cuda = " + cuda};
+  if (other != nullptr) finding.evidence.push_back(path_of(*other));
+  if (look.facts.machine.l4t)
+    finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
+  if (other == nullptr)
+    finding.fix.push_back(
+        {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
+         text("with the tag of this machine's own release of Jetson Linux: such images take CUDA "
+              "from the machine")});
+  else
+    finding.fix.push_back({uninstall_command(look.facts.python, {"torch", "torchvision"}),
+                           text("then install the wheels that NVIDIA builds for this JetPack: "
+                                "https://developer.download.nvidia.com/compute/redist/jp")});
+}
+
 /// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.
 bool is_brought(Examination& look, const LinkedLibrary& one) {
   if (one.package == "onnxruntime-gpu" || one.package == "cupy") return true;
@@ -198,6 +240,7 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) torch_without_its_libraries(look);
   if (look.findings().empty()) torch_without_any_library(look);
   if (look.findings().empty()) tensorrt_without_dla(look);
+  if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
   std::vector<LinkedLibrary> missing;
@@ -207,6 +250,11 @@ void soname_missing(Examination& look) {
   const LinkedLibrary& first = missing.front();
   Finding& finding = look.found(
       text("{} needs {}, and the loader finds no such file", first.needed_by, first.name));
+  // Whatever it is, PyTorch itself is not concerned.
+  constexpr auto kFrameworks = std::to_array<std::string_view>(
+      {"torch", "jax", "tensorflow", "ctranslate2", "flash-attn", "bitsandbytes"});
+  if (std::find(kFrameworks.begin(), kFrameworks.end(), first.package) == kFrameworks.end())
+    finding.severity = Severity::kError;
   for (const LinkedLibrary& one : missing)
     finding.evidence.push_back(
         fmt::format("{} → {}: {}", one.needed_by, one.name, tr("not there")));

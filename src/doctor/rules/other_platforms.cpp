@@ -270,7 +270,12 @@ void iommu_passthrough(Examination& look) {
 
 void igpu_mixed(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
-  if (nodes == nullptr || look.missing(look.facts.rocm.folder)) return;
+  if (nodes == nullptr) return;
+  // Who has none of ROCm's programs, meets none of it.
+  const auto& torch = look.facts.python.torch;
+  const bool by_torch = torch && torch->hip;
+  if (look.missing(look.facts.rocm.folder) && look.missing(look.facts.rocm.library) && !by_torch)
+    return;
   const auto own = std::count_if(nodes->begin(), nodes->end(),
                                  [](const KfdNode& node) { return node.integrated(); });
   if (own == 0 || own == static_cast<std::ptrdiff_t>(nodes->size())) return;
@@ -333,7 +338,7 @@ constexpr auto kRules = std::to_array<Rule>({
      gfx_unsupported},
     {"AMD04", kDriver, Severity::kWarning, true, msgid("several AMD GPUs behind an IOMMU"), "",
      iommu_passthrough},
-    {"AMD05", kDriver, Severity::kWarning, false, msgid("a processor's GPU beside a card"), "",
+    {"AMD05", kDriver, Severity::kWarning, true, msgid("a processor's GPU beside a card"), "",
      igpu_mixed},
     {"XPU02", kLibraries, Severity::kError, true, msgid("an Intel GPU without Level Zero"), "FW*",
      level_zero},

@@ -245,7 +245,8 @@ TEST_CASE("the rocBLAS that PyTorch's wheel brings counts, not that of the machi
   folder.put("opt/rocm/lib/rocblas/library/TensileLibrary_lazy_gfx1151.dat", "");
   const auto read = [&] {
     const Tree tree(folder.path);
-    return collect_rocm(tree, collect_python(tree, Environment{}, "/venv/bin/python"));
+    return collect_rocm(tree, Environment{},
+                        collect_python(tree, Environment{}, "/venv/bin/python"));
   };
   using Targets = std::vector<std::string>;
   CHECK(*read().rocblas_targets == Targets{"gfx1151"});

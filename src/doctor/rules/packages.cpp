@@ -1,5 +1,5 @@
-// Rules FW01, FW05, FW06, FW10, FW13, FW14, FW17, FW18: packages against each other, and builds
-// without a GPU on a machine that has one.
+// Rules FW01, FW05, FW10, FW13, FW14, FW17, FW18: packages against each other, and builds without a
+// GPU on a machine that has one.
 #include <algorithm>
 #include <array>
 
@@ -8,6 +8,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
@@ -77,7 +78,11 @@ bool is_for_processor(const CondaPackage& one) {
 void conda_without_cuda(Examination& look) {
   for (const char* name : {"pytorch", "tensorflow", "jaxlib"}) {
     const CondaPackage* package = conda_package(look, name);
-    if (package == nullptr || !is_for_processor(*package)) continue;
+    if (package == nullptr) continue;
+    // A mistake of whoever built it: the name says CUDA, and the build says that there is none.
+    const PackageBuild* build = own_words(look, name);
+    const bool says_none = build != nullptr && !build->for_cuda.value_or(true);
+    if (!is_for_processor(*package) && !says_none) continue;
     // pip may have put another one over it.
     const TorchBuild* torch = look.see(look.facts.python.torch);
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
@@ -88,6 +93,14 @@ void conda_without_cuda(Examination& look) {
                         "see the {}",
                         name, package->version, gpu_names(gpus)));
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
+    if (says_none) finding.evidence.push_back(text("{}: not built with CUDA", build->path));
+    if (says_none && !is_for_processor(*package)) {
+      finding.fix.push_back(
+          {fmt::format("conda install -p {} '{}!={}=*cuda*'", pasted(look.facts.python.prefix),
+                       name, package->version),
+           text("its name promises CUDA, and it has none: take another build or release")});
+      continue;
+    }
     finding.fix.push_back(
         {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
@@ -133,125 +146,6 @@ void torch_pair(Examination& look) {
          text("installs the pair that belongs together")});
     return;
   }
-}
-
-/// What says for which torch an extension was compiled.
-struct BuiltFor {
-  std::string torch;  // "2.2"; "" nothing does
-  std::string because;
-  bool other_abi = false;
-};
-
-/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl"
-BuiltFor by_url(const Distribution& one, const std::string& torch) {
-  const std::size_t at = one.url.rfind("torch");
-  const std::size_t abi = one.url.rfind("cxx11abi");
-  if (at == std::string::npos || abi == std::string::npos || abi < at) return {};
-  const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
-  // Wheels from PyTorch's index: the old C++ ABI before 2.6, the new one from 2.7.
-  return {beginning(std::string_view(one.url).substr(at + 5)),
-          one.path + "/direct_url.json: " + one.url,
-          new_abi ? is_older(torch, "2.6") : !is_older(torch, "2.7")};
-}
-
-/// torch-scatter 2.1.2+pt24cu124, and others of PyG.
-BuiltFor by_version(const Distribution& one) {
-  // Its releases are numbered as PyTorch's that they are for.
-  if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
-  const std::string_view tag = local_part(one.version);
-  const std::size_t end = tag.find_first_not_of("0123456789", 2);
-  if (!tag.starts_with("pt") || end == std::string_view::npos || end < 4 || end > 5) return {};
-  if (!tag.substr(end).starts_with("cu") && !tag.substr(end).starts_with("cpu")) return {};
-  return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
-}
-
-/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124, of conda.
-BuiltFor by_conda(const CondaPackage& one) {
-  constexpr std::string_view kMark = "_torch_";
-  const std::size_t at = one.build.find(kMark);
-  if (at == std::string::npos) return {};
-  return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
-}
-
-/// These are compiled for one torch, and require just that.
-BuiltFor by_pin(const Distribution& one) {
-  if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
-      one.name != "torch-tensorrt")
-    return {};
-  for (const std::string& row : one.needs)
-    if (const Requirement need = parse_requirement(row); need.name == "torch")
-      return {beginning(need.exact), one.path + "/METADATA: " + row};
-  return {};
-}
-
-void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
-                         const BuiltFor& built) {
-  const std::string& torch = look.facts.python.torch->version;
-  if (built.torch.empty() || (built.torch == beginning(torch) && !built.other_abi)) return;
-  Finding& finding =
-      look.found(text("{} was built for another PyTorch than the {} that is "
-                      "installed",
-                      shown, torch));
-  finding.evidence.push_back(built.because);
-  finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
-                                                             "--no-build-isolation", name}),
-                         text("or take the wheel whose name has torch{} and cxx11abi{}",
-                              beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
-}
-
-/// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.
-void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
-  const Version torch = version_of(torch_cuda(look));
-  if (torch.empty()) return;
-  for (const Distribution& one : all) {
-    const std::string cuda = cuda_in_tag(local_part(one.version));
-    if (cuda.empty() || !is_torch_extension(one.name) || one.name.starts_with("torchvision") ||
-        one.name.starts_with("torchaudio") || version_of(cuda)[0] == torch[0])
-      continue;
-    Finding& finding =
-        look.found(text("{} was built for CUDA {}, and PyTorch {} is built for CUDA {}", named(one),
-                        cuda, look.facts.python.torch->version, torch_cuda(look)));
-    finding.evidence = {one.path, look.facts.python.torch->path};
-    finding.fix.push_back({"", text("install its build for the CUDA of this PyTorch ({})",
-                                    tag_of_cuda(torch_cuda(look)))});
-    return;
-  }
-}
-
-void extension_symbols(Examination& look) {
-  const auto* symbols = look.see_whole(look.facts.imports.symbols);
-  if (symbols == nullptr || !look.facts.python.torch) return;
-  for (const MissingSymbol& one : *symbols) {
-    if (one.library.find("libc10.so") == std::string::npos) continue;
-    const std::string& torch = look.facts.python.torch->version;
-    Finding& finding = look.found(text(
-        "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));
-    finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
-    finding.evidence.push_back(one.taken);
-    finding.fix.push_back(
-        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
-                  "--no-build-isolation",
-                  beginning(torch))});
-    return;
-  }
-}
-
-void extension_build(Examination& look) {
-  extension_symbols(look);
-  if (!look.findings().empty()) return;
-  const TorchBuild* torch = look.see(look.facts.python.torch);
-  const auto* distributions = look.see(look.facts.python.distributions);
-  if (torch == nullptr || distributions == nullptr) return;
-  for (const Distribution& one : *distributions) {
-    BuiltFor built = by_url(one, torch->version);
-    if (built.torch.empty()) built = by_version(one);
-    if (built.torch.empty()) built = by_pin(one);
-    extension_built_for(look, one.name, named(one), built);
-  }
-  if (const auto& conda = look.facts.python.conda)
-    for (const CondaPackage& one : *conda)
-      extension_built_for(look, one.name, one.name + " " + one.version, by_conda(one));
-  if (look.findings().empty()) extension_of_other_cuda(look, *distributions);
 }
 
 bool is_gpu_jax(Examination& look) {
@@ -417,8 +311,6 @@ constexpr auto kRules = std::to_array<Rule>({
      torch_without_cuda},
     {"FW05", Layer::kFramework, Severity::kFatal, true,
      msgid("torchvision or torchaudio for another PyTorch"), "", torch_pair},
-    {"FW06", Layer::kFramework, Severity::kFatal, true, msgid("an extension for another PyTorch"),
-     "", extension_build},
     {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
      "LIB07 LIB10", jax_plugin},
     {"FW17", Layer::kFramework, Severity::kError, true,

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
@@ -79,16 +80,15 @@ Finding& found_unreached(Examination& look, const Distribution& one,
 }
 
 void tensorflow_libraries(Examination& look) {
-  const auto package = look.facts.python.distribution("tensorflow");
+  const auto package = cuda_tensorflow(look);
   const Distribution* tensorflow = look.see(package);
   if (tensorflow == nullptr || is_aarch64(look.facts) ||
       conda_package(look, "tensorflow") != nullptr || seen_gpus(look).empty())
     return;
-  const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow->version);
-  if (row == nullptr) return;
-  const std::string cuda = beginning(row->cuda, 1);
-  const std::vector<std::string> wanted{"libcudart.so." + cuda, "libcublas.so." + cuda,
-                                        "libcudnn.so." + beginning(row->cudnn, 1)};
+  const auto row = needs_of_tensorflow(look, *tensorflow);
+  if (!row) return;
+  std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
+  if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
   // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
   const auto missing = missing_of(look, "tensorflow", wanted, false);
   if (missing.empty()) return;
@@ -100,8 +100,14 @@ void tensorflow_libraries(Examination& look) {
   Finding& finding = look.found(text("TensorFlow {} does not find {}, so it skips the GPUs",
                                      tensorflow->version, missing.front()));
   const auto& torch = look.facts.python.torch;
-  if (torch && torch->cuda) finding.severity = Severity::kWarning;
+  if ((torch && torch->cuda) || torch.is_unreadable()) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
+  if (row->says != tensorflow->path) finding.evidence.push_back(row->says);
+  for (const CudaLibrary& other : libraries_named(look, "libcudart.so."))
+    if (other.name != missing.front()) {
+      finding.evidence.push_back(text("there is {}", other.folder + "/" + other.name));
+      break;
+    }
   add_where_searched(finding, missing);
   if (in_conda) {
     const std::string folder = look.facts.python.prefix + "/lib";
@@ -219,10 +225,13 @@ void onnx_without_cuda(Examination& look) {
 std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu) {
   std::vector<std::string> missing = missing_links(look, "onnxruntime-gpu");
   if (!missing.empty()) return missing;
+  std::string built;
+  if (const PackageBuild* build = own_words(look, gpu.name)) built = build->cuda;
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx) {
     if (!in_range(gpu.version, row.version)) continue;
     std::vector<std::string> wanted;
-    if (!row.cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(row.cuda, 1));
+    const std::string cuda = built.empty() ? row.cuda : built;
+    if (!cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(cuda, 1));
     if (!row.cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row.cudnn, 1));
     return missing_of(look, "onnxruntime-gpu", wanted);
   }

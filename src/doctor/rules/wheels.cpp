@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
+#include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
@@ -223,6 +224,8 @@ std::string toolkit_of(const CudaLibrary& one) {
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
+  // A wheel's would win: that there is none has to be known.
+  if (look.see_whole(look.facts.python.libraries) == nullptr) return;
   const auto all = libraries_named(look, "libcusparse.so." + std::to_string(row.cuda_major));
   const bool has_wheel = std::any_of(
       all.begin(), all.end(), [](const CudaLibrary& one) { return one.from == From::kWheel; });
@@ -339,11 +342,20 @@ void no_libdevice(Examination& look) {
     return;
   Finding& finding =
       look.found(text("{} does not find libdevice.10.bc, which XLA compiles with", who));
+  // Before Keras compiled its optimizers by XLA, that was for whoever asked for it.
+  const auto tensorflow = look.facts.python.distribution("tensorflow");
+  if (!is_jax && tensorflow && is_older(tensorflow->version, "2.11"))
+    finding.severity = Severity::kInfo;
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
   finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda",
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
+}
+
+void xla_cannot_compile(Examination& look) {
+  no_libdevice(look);
+  if (look.findings().empty()) no_ptxas(look);
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -358,8 +370,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
     {"LIB09", Layer::kLibraries, Severity::kWarning, false, msgid("a second NCCL"), "",
      second_nccl},
-    {"LIB10", Layer::kLibraries, Severity::kError, true, msgid("no libdevice for XLA"), "",
-     no_libdevice},
+    {"LIB10", Layer::kLibraries, Severity::kError, true,
+     msgid("no libdevice, or no ptxas, for XLA"), "", xla_cannot_compile},
 });
 
 }  // namespace

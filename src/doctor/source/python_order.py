@@ -116,6 +116,17 @@ def handlers(source):
             look_at_handler(source, handler, calls.get(id(handler.parent), set()), memory)
 
 
+def moved_to_the_processor(handler):
+    """Names of tensors that the handler puts on the processor, where the same call needs nothing of the GPU's memory."""
+    moved = set()
+    for node in ast.walk(handler):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and (
+                method(node.value) == "cpu" or method(node.value) == "to" and
+                any(constant(given) == "cpu" for given in node.value.args)):
+            moved.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return moved
+
+
 def look_at_handler(source, handler, tried, memory):
     inside = list(ast.walk(handler))
     for node in inside:
@@ -123,7 +134,9 @@ def look_at_handler(source, handler, tried, memory):
         memory = memory or "out of memory" in text or \
             isinstance(node, ast.Call) and source.dotted(node.func) == "torch.cuda.empty_cache"
     if memory:
-        again = next((node for node in inside if isinstance(node, ast.Call) and ast.dump(node.func) in tried), None)
+        moved = moved_to_the_processor(handler)
+        again = next((node for node in inside if isinstance(node, ast.Call) and ast.dump(node.func) in tried and
+                      not any(isinstance(given, ast.Name) and given.id in moved for given in node.args)), None)
         if again is not None:
             source.mark(again, "retry_inside_except", "", handler.lineno)
     for node in inside:
@@ -256,7 +269,11 @@ def prunes(source):
 
 def settings_and_commands(source):
     """Variables and commands, for the rules that shell scripts share."""
+    # Beside cuBLAS's workspace it is meant: results that are the same every time.
+    deterministic = any(name == "CUBLAS_WORKSPACE_CONFIG" for _, name, _ in source.settings)
     for node, name, value in source.settings:
+        if name == "CUDA_LAUNCH_BLOCKING" and deterministic:
+            continue
         if name is not None and value is not None:
             source.mark(node, "setting", name + "=" + value)
     for call, name in source.calls:

@@ -97,6 +97,12 @@ constexpr Pair kPythonOrder[] = {
      "try:\n  y = step(b)\nexcept RuntimeError as e:\n  if 'out of memory' not in str(e):\n    "
      "raise\n  y = step(1)\n",
      "try:\n  y = step(b)\nexcept RuntimeError as e:\n  y = step(1)\n"},
+    {"retry_inside_except", 6,
+     "import torch\ntry:\n  y = step(b)\nexcept torch.OutOfMemoryError:\n  "
+     "c = None\n  "
+     "y = step(b)\n",
+     "import torch\ntry:\n  y = step(b)\nexcept torch.OutOfMemoryError:\n  b = b.to('cpu')\n  "
+     "y = step(b)\n"},
     {"retry_on_any_cuda", 5,
      "while True:\n  try:\n    step()\n  except RuntimeError as e:\n    if 'CUDA' in str(e):\n     "
      " continue\n    raise\n",
@@ -122,6 +128,9 @@ constexpr Pair kPythonOrder[] = {
      "DDP(m, device_ids=[r])\n"},
     {"nccl_renamed", 2, "import os\nos.environ['NCCL_BLOCKING_WAIT'] = '1'\n",
      "import os\nos.environ['TORCH_NCCL_BLOCKING_WAIT'] = '1'\n"},
+    {"launch_blocking", 2, "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n",
+     "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n"
+     "os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':16:8'\n"},
     {"launch_blocking", 2, "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n",
      "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '0'\n"},
     {"tf_hides_errors", 2, "import os\nos.environ.update({'TF_CPP_MIN_LOG_LEVEL': '3'})\n",

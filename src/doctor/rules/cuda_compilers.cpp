@@ -1,0 +1,232 @@
+#include "doctor/rules/cuda_compilers.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// NVRTC of a conda environment: a part of cudatoolkit up to CUDA 11, a package of its own from 12
+/// on.
+const CondaPackage* compiler_of_conda(Examination& look) {
+  const CondaPackage* one = conda_package(look, "cuda-nvrtc");
+  return one != nullptr ? one : conda_package(look, "cudatoolkit");
+}
+
+struct Compiler {
+  std::string who;           // "pycuda 2024.1"
+  std::string cuda;          // "11.0"
+  std::string path;          // that says it
+  bool takes_newer = false;  // for a GPU that it does not know yet, it makes PTX for an older one
+  bool may_be_idle = false;  // many have it for the processor alone
+};
+
+std::optional<Compiler> compiler_by_toolkit(Examination& look, const char* name, bool takes_newer) {
+  const auto package = look.facts.python.distribution(name);
+  const Distribution* one = look.see(package);
+  if (one == nullptr) return std::nullopt;
+  if (look.see(look.facts.python.conda) != nullptr) {
+    const CondaPackage* conda = compiler_of_conda(look);
+    if (conda_package(look, name) != nullptr && conda != nullptr)
+      return Compiler{named(*one), conda->version, conda->path, takes_newer};
+  }
+  const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+  if (toolkit == nullptr || version_of(toolkit->version).size() < 2) return std::nullopt;
+  return Compiler{named(*one), toolkit->version, toolkit->folder, takes_newer};
+}
+
+std::optional<Compiler> compiler_of_numba(Examination& look) {
+  const auto newer = look.facts.python.distribution("numba-cuda");
+  const auto older = look.facts.python.distribution("numba");
+  const Distribution* numba = look.see(newer) != nullptr ? look.see(newer) : look.see(older);
+  const auto* toolkits = look.see_whole(look.facts.toolchain.nvvm);
+  if (numba == nullptr || toolkits == nullptr) return std::nullopt;
+  const bool knows_wheels = numba->name == "numba-cuda" && !is_older(numba->version, "0.15");
+  const auto found = std::find_if(toolkits->begin(), toolkits->end(), [&](const Toolkit& one) {
+    return knows_wheels || one.from != Toolkit::From::kWheel;
+  });
+  if (found == toolkits->end() || version_of(found->version).size() < 2) return std::nullopt;
+  return Compiler{named(*numba), found->version, found->folder, true, numba->name == "numba"};
+}
+
+/// The first that has no code for a GPU, too new or too old.
+void found_without(Examination& look, const Compiler& compiler, const SeenGpu& gpu,
+                   const ArchToolkits& bounds, bool newer) {
+  const std::string cuda = beginning(compiler.cuda);
+  Finding& finding =
+      look.found(text("{} compiles with CUDA {}, which knows no {} (compute capability {})",
+                      compiler.who, cuda, gpu.name, gpu.capability));
+  if (compiler.may_be_idle) finding.severity = Severity::kInfo;
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
+  finding.evidence.push_back(
+      newer ? text("CUDA {} is the first that compiles for {}", bounds.first, bounds.capability)
+            : text("CUDA {} is the last that compiles for {}", bounds.last, bounds.capability));
+  finding.fix.push_back(
+      {"", newer
+               ? text("install CUDA toolkit {} or newer beside the other, and name it in CUDA_HOME",
+                      bounds.first)
+               : text("give it CUDA {} or older: a build for that CUDA, or an older toolkit that "
+                      "CUDA_HOME names",
+                      bounds.last)});
+}
+
+}  // namespace
+
+void compiler_without_gpu(Examination& look, bool newer) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.empty() || look.facts.machine.is_jetson) return;
+  std::vector<Compiler> compilers;
+  const auto add = [&](std::optional<Compiler> one) {
+    if (one) compilers.push_back(*std::move(one));
+  };
+  add(compiler_by_toolkit(look, "cupy", true));
+  add(compiler_by_toolkit(look, "pycuda", false));
+  if (!torch_cuda(look).empty()) add(compiler_by_toolkit(look, "deepspeed", false));
+  add(compiler_of_numba(look));
+  for (const Compiler& one : compilers)
+    for (const SeenGpu& gpu : gpus) {
+      const ArchToolkits* bounds = gpu.capability.empty()
+                                       ? nullptr
+                                       : look.knowledge.compatibility().toolkits_of(gpu.capability);
+      if (bounds == nullptr || (newer && one.takes_newer)) continue;
+      const std::string cuda = beginning(one.cuda);
+      const bool lacks = newer ? !bounds->first.empty() && is_older(cuda, bounds->first)
+                               : !bounds->last.empty() && is_older(bounds->last, cuda);
+      if (lacks) return found_without(look, one, gpu, *bounds, newer);
+    }
+}
+
+namespace {
+
+/// NVRTC beside a package: conda's, where the package is conda's, else a wheel.
+struct Beside {
+  std::string cuda;  // "11.8"; "" there is none
+  std::string path;
+  std::string wish;  // conda's name for it; "" it is a wheel
+};
+
+Beside compiler_beside(Examination& look, bool of_conda) {
+  if (const CondaPackage* one = of_conda ? compiler_of_conda(look) : nullptr)
+    return {beginning(one->version), one->path,
+            one->name == "cudatoolkit" ? "cudatoolkit" : "cuda-version"};
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return {};
+  const auto wheel = std::find_if(all->begin(), all->end(), [](const Distribution& one) {
+    return one.name.starts_with("nvidia-cuda-nvrtc");
+  });
+  return wheel == all->end() ? Beside{} : Beside{beginning(wheel->version), wheel->path, ""};
+}
+
+void found_newer_ptx(Examination& look, const PtxUser& user, const std::string& version,
+                     const Beside& compiler, const SeenDriver& driver) {
+  Finding& finding = look.found(
+      text("the driver takes PTX of CUDA up to {}, and {} {} compiles with CUDA {}: error 222",
+           driver.cuda, user.package, version, compiler.cuda));
+  finding.evidence.push_back(
+      driver.version.empty()
+          ? text("the driver serves CUDA up to {}", driver.cuda)
+          : text("the driver is {}, made for CUDA up to {}", driver.version, driver.cuda));
+  finding.evidence.push_back(fmt::format("{}: CUDA {}", compiler.path, compiler.cuda));
+  finding.evidence.push_back(user.source);
+  if (!compiler.wish.empty())
+    finding.fix.push_back(
+        {fmt::format("conda install -p {} '{}={}'", pasted(look.facts.python.prefix), compiler.wish,
+                     driver.cuda),
+         text("the compiler of the driver's CUDA; the toolkit in /usr/local does not matter")});
+  const std::string made = look.knowledge.compatibility().driver_made_for(compiler.cuda);
+  if (!made.empty())
+    finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a reboot, "
+                                    "in a container on the host",
+                                    made)});
+}
+
+/// Of conda, or of pip; "" it is not here.
+std::string version_here(Examination& look, const std::string& package) {
+  if (const CondaPackage* conda = conda_package(look, package)) return conda->version;
+  const auto wheel = look.facts.python.distribution(package);
+  const Distribution* one = look.see(wheel);
+  return one == nullptr ? "" : one->version;
+}
+
+}  // namespace
+
+void ptx_newer_than_driver(Examination& look) {
+  const SeenDriver driver = nvidia_driver(look);
+  if (driver.cuda.empty() || seen_gpus(look).empty()) return;
+  for (const PtxUser& row : look.knowledge.compatibility().ptx_users) {
+    const std::string version = version_here(look, row.package);
+    if (version.empty() || !in_range(version, row.versions)) continue;
+    const Beside compiler = compiler_beside(look, conda_package(look, row.package) != nullptr);
+    // 12.6 has the PTX of 12.5.
+    const bool same_ptx = compiler.cuda == "12.6" && driver.cuda == "12.5";
+    if (compiler.cuda.empty() || same_ptx || !is_older(driver.cuda, compiler.cuda)) continue;
+    return found_newer_ptx(look, row, version, compiler, driver);
+  }
+}
+
+void older_ptxas_first(Examination& look) {
+  // Up to then XLA took the first ptxas of PATH, and wrote PTX of CUDA 12.4 for it.
+  constexpr std::string_view kReleases = "0.4.31-0.5", kWritten = "12.4";
+  const Toolkit* first = look.see(look.facts.toolchain.ptxas);
+  const auto* all = look.see(look.facts.python.distributions);
+  if (first == nullptr || all == nullptr || version_of(first->version).size() < 2 ||
+      !is_older(beginning(first->version), kWritten) || seen_gpus(look).empty())
+    return;
+  const Distribution *jax = nullptr, *wheel = nullptr;
+  for (const Distribution& one : *all) {
+    if (one.name == "jax-cuda12-plugin" || (jax == nullptr && one.name == "jax-cuda12-pjrt"))
+      jax = &one;
+    if (one.name == "nvidia-cuda-nvcc-cu12") wheel = &one;
+  }
+  if (jax == nullptr || wheel == nullptr || !in_range(jax->version, kReleases) ||
+      is_older(wheel->version, kWritten))
+    return;
+  Finding& finding = look.found(
+      text("PATH finds the ptxas of CUDA {} before that of JAX's wheels ({}): it does not take the "
+           "PTX that {} writes",
+           beginning(first->version), beginning(wheel->version), named(*jax)));
+  finding.severity = Severity::kError;
+  finding.evidence = {fmt::format("{}/bin/ptxas: CUDA {}", first->folder, first->version),
+                      wheel->path, "https://github.com/jax-ml/jax/issues/25718"};
+  finding.fix.push_back(
+      {fmt::format("export PATH=$(echo \"$PATH\" | tr ':' '\\n' | grep -vx {} | paste -sd:)",
+                   pasted(first->folder + "/bin")),
+       text("for programs with JAX; it then takes the ptxas of its wheels")});
+  finding.fix.push_back(
+      {"", text("or a CUDA toolkit of {} or newer in PATH", beginning(wheel->version))});
+}
+
+void no_ptxas(Examination& look) {
+  // Keras compiles its optimizers by XLA there; before and after, the driver compiles what ptxas
+  // does not.
+  constexpr std::string_view kReleases = "2.11";
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || !in_range(tensorflow->version, kReleases) ||
+      !look.missing(look.facts.toolchain.ptxas) || seen_gpus(look).empty())
+    return;
+  const auto* others = look.see_whole(look.facts.toolchain.other_ptxas);
+  if (others == nullptr || !others->empty() || libraries_named(look, "libcudart.so").empty())
+    return;
+  Finding& finding =
+      look.found(text("{} finds no ptxas, with which XLA compiles", named(*tensorflow)));
+  finding.evidence = {tensorflow->path,
+                      text("not in PATH, in /usr/local/cuda* nor where XLA_FLAGS points; "
+                           "conda's cudatoolkit has none"),
+                      "https://github.com/tensorflow/tensorflow/issues/58681"};
+  if (look.facts.python.is_conda)
+    finding.fix.push_back({fmt::format("conda install -p {} -c nvidia cuda-nvcc=11.3",
+                                       pasted(look.facts.python.prefix)),
+                           text("brings ptxas; cudatoolkit-dev of conda-forge does as well")});
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"tensorflow==2.10.*"}), text("trains without ptxas")});
+}
+
+}  // namespace berth::doctor

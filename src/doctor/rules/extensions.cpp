@@ -1,0 +1,224 @@
+// Rule FW06: what is compiled against PyTorch, and against which.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/rules/builds.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// What says for which torch an extension was compiled.
+struct BuiltFor {
+  std::string torch;  // "2.2"; "" nothing does
+  std::string because;
+  bool other_abi = false;
+};
+
+/// Wheels from PyTorch's index have the old C++ ABI before 2.6, and the new one from 2.7; of 2.6
+/// that for CUDA 12.6 was the first with it.
+bool has_new_abi(const std::string& torch) {
+  if (in_range(torch, "2.6")) return local_part(torch).starts_with("cu126");
+  return !is_older(torch, "2.6");
+}
+
+/// "…+cu122torch2.2cxx11abiTRUE-cp310-…whl"
+BuiltFor by_url(const Distribution& one, const std::string& torch) {
+  const std::size_t at = one.url.rfind("torch");
+  const std::size_t abi = one.url.rfind("cxx11abi");
+  if (at == std::string::npos || abi == std::string::npos || abi < at) return {};
+  const bool new_abi = one.url.compare(abi + 8, 4, "TRUE") == 0;
+  return {beginning(std::string_view(one.url).substr(at + 5)),
+          one.path + "/direct_url.json: " + one.url, new_abi != has_new_abi(torch)};
+}
+
+/// torch-scatter 2.1.2+pt24cu124, and others of PyG.
+BuiltFor by_version(const Distribution& one) {
+  // Its releases are numbered as PyTorch's that they are for.
+  if (one.name == "intel-extension-for-pytorch") return {beginning(one.version), one.path};
+  const std::string_view tag = local_part(one.version);
+  const std::size_t end = tag.find_first_not_of("0123456789", 2);
+  if (!tag.starts_with("pt") || end == std::string_view::npos || end < 4 || end > 5) return {};
+  if (!tag.substr(end).starts_with("cu") && !tag.substr(end).starts_with("cpu")) return {};
+  return {fmt::format("{}.{}", tag[2], tag.substr(3, end - 3)), one.path};
+}
+
+/// pytorch-scatter-2.1.2-py310_torch_2.4.0_cu124, of conda.
+BuiltFor by_conda(const CondaPackage& one) {
+  constexpr std::string_view kMark = "_torch_";
+  const std::size_t at = one.build.find(kMark);
+  if (at == std::string::npos) return {};
+  return {beginning(std::string_view(one.build).substr(at + kMark.size())), one.path};
+}
+
+/// xformers writes down what it was compiled with. From 0.0.33 on one build serves several.
+BuiltFor by_own_words(Examination& look, const Distribution& one) {
+  const PackageBuild* build = own_words(look, one.name);
+  if (build == nullptr || build->torch.empty() || !is_older(one.version, "0.0.33")) return {};
+  return {beginning(build->torch), text("{}: built with PyTorch {}", build->path, build->torch)};
+}
+
+/// These are compiled for one torch, and require just that.
+BuiltFor by_pin(const Distribution& one) {
+  if (one.name != "xformers" && one.name != "vllm" && one.name != "torchtext" &&
+      one.name != "torch-tensorrt")
+    return {};
+  for (const std::string& row : one.needs)
+    if (const Requirement need = parse_requirement(row); need.name == "torch")
+      return {beginning(need.exact), one.path + "/METADATA: " + row};
+  return {};
+}
+
+void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
+                         const BuiltFor& built) {
+  const std::string& torch = look.facts.python.torch->version;
+  if (built.torch.empty() || (built.torch == beginning(torch) && !built.other_abi)) return;
+  Finding& finding =
+      look.found(text("{} was built for another PyTorch than the {} that is "
+                      "installed",
+                      shown, torch));
+  finding.evidence.push_back(built.because);
+  finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
+                                                             "--no-build-isolation", name}),
+                         text("or take the wheel whose name has torch{} and cxx11abi{}",
+                              beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+}
+
+/// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.
+void extension_of_other_cuda(Examination& look, const std::vector<Distribution>& all) {
+  const Version torch = version_of(torch_cuda(look));
+  if (torch.empty()) return;
+  for (const Distribution& one : all) {
+    const std::string cuda = cuda_in_tag(local_part(one.version));
+    if (cuda.empty() || !is_torch_extension(one.name) || one.name.starts_with("torchvision") ||
+        one.name.starts_with("torchaudio") || version_of(cuda)[0] == torch[0])
+      continue;
+    Finding& finding =
+        look.found(text("{} was built for CUDA {}, and PyTorch {} is built for CUDA {}", named(one),
+                        cuda, look.facts.python.torch->version, torch_cuda(look)));
+    finding.evidence = {one.path, look.facts.python.torch->path};
+    finding.fix.push_back({"", text("install its build for the CUDA of this PyTorch ({})",
+                                    tag_of_cuda(torch_cuda(look)))});
+    return;
+  }
+}
+
+void extension_symbols(Examination& look) {
+  const auto* symbols = look.see_whole(look.facts.imports.symbols);
+  if (symbols == nullptr || !look.facts.python.torch) return;
+  for (const MissingSymbol& one : *symbols) {
+    if (one.library.find("libc10.so") == std::string::npos) continue;
+    const std::string& torch = look.facts.python.torch->version;
+    Finding& finding = look.found(text(
+        "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));
+    finding.evidence.push_back(text("no library of this PyTorch has {}", one.symbol));
+    finding.evidence.push_back(one.taken);
+    finding.fix.push_back(
+        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
+                  "--no-build-isolation",
+                  beginning(torch))});
+    return;
+  }
+}
+
+/// Names of c10's functions with std::string in them tell which of C++'s two the compiler meant.
+bool is_of_other_abi(const PythonFacts& python, const std::string& symbol) {
+  constexpr std::string_view kError = "_ZN3c105ErrorC";
+  if (!symbol.starts_with(kError) || !python.has_pytorchs_own_build() ||
+      python.torch->version.find('+') == std::string::npos)
+    return false;
+  const std::string& torch = python.torch->version;
+  if (symbol.find("__cxx1112basic_string") != std::string::npos) return !has_new_abi(torch);
+  return symbol.ends_with("ESs") && has_new_abi(torch);
+}
+
+/// Where PyTorch's own libraries are not at hand: symbols that this release is known not to have.
+void extension_symbols_by_release(Examination& look) {
+  const auto* symbols = look.see_whole(look.facts.imports.torch_symbols);
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (symbols == nullptr || torch == nullptr) return;
+  for (const WantedSymbol& one : *symbols) {
+    const auto& rows = look.knowledge.compatibility().torch_symbols;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const TorchSymbol& known) {
+      return known.symbol == one.symbol && in_range(torch->version, known.lacks);
+    });
+    const bool other_abi = is_of_other_abi(look.facts.python, one.symbol);
+    if (row == rows.end() && !other_abi) continue;
+    Finding& finding =
+        look.found(text("{} was built for another PyTorch than the {} that is installed",
+                        one.wanted_by, torch->version));
+    finding.evidence.push_back(other_abi ? text("it wants {}, of the other C++ ABI", one.symbol)
+                                         : text("this release of PyTorch has no {}", one.symbol));
+    finding.evidence.push_back(torch->path);
+    if (row != rows.end()) finding.evidence.push_back(row->source);
+    finding.fix.push_back(
+        {install_command(look.facts.python,
+                         {"--force-reinstall", "--no-deps", "--no-build-isolation", one.package}),
+         text("compiles it against this PyTorch; or take its release that was made for PyTorch {}",
+              beginning(torch->version))});
+    return;
+  }
+}
+
+/// PyTorch's libraries are split otherwise from release to release: 1.5 brought
+/// libtorch_cpu.so, 1.9 to 1.12 had libtorch_cuda_cu.so.
+void extension_links(Examination& look) {
+  const auto* links = look.see_whole(look.facts.imports.torch_links);
+  const auto* own = look.see_whole(look.facts.python.torch_libraries);
+  if (links == nullptr || own == nullptr || !look.facts.python.torch ||
+      std::find(own->begin(), own->end(), "libc10.so") == own->end())
+    return;
+  for (const LinkedLibrary& one : *links) {
+    if (std::find(own->begin(), own->end(), one.name) != own->end()) continue;
+    const TorchBuild& torch = *look.facts.python.torch;
+    Finding& finding =
+        look.found(text("{} was built for another PyTorch than the {} that is installed",
+                        one.needed_by, torch.version));
+    finding.evidence = {text("it links to {}, which this PyTorch does not have", one.name),
+                        torch.path};
+    finding.fix.push_back(
+        {"", text("install the release of it that was made for PyTorch {}, or build it here with "
+                  "--no-build-isolation",
+                  beginning(torch.version))});
+    return;
+  }
+}
+
+void extension_build(Examination& look) {
+  extension_symbols(look);
+  if (look.findings().empty()) extension_links(look);
+  if (look.findings().empty()) extension_symbols_by_release(look);
+  if (!look.findings().empty()) return;
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  const auto* distributions = look.see(look.facts.python.distributions);
+  if (torch == nullptr || distributions == nullptr) return;
+  for (const Distribution& one : *distributions) {
+    BuiltFor built = by_url(one, torch->version);
+    if (built.torch.empty()) built = by_version(one);
+    if (built.torch.empty()) built = by_own_words(look, one);
+    if (built.torch.empty()) built = by_pin(one);
+    extension_built_for(look, one.name, named(one), built);
+  }
+  if (const auto& conda = look.facts.python.conda)
+    for (const CondaPackage& one : *conda)
+      extension_built_for(look, one.name, one.name + " " + one.version, by_conda(one));
+  if (look.findings().empty()) extension_of_other_cuda(look, *distributions);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW06", Layer::kFramework, Severity::kFatal, true, msgid("an extension for another PyTorch"),
+     "", extension_build},
+});
+
+}  // namespace
+
+std::span<const Rule> extension_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

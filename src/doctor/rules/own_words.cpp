@@ -1,0 +1,52 @@
+#include "doctor/rules/own_words.hpp"
+
+#include "doctor/rules/gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+
+const PackageBuild* own_words(Examination& look, std::string_view package) {
+  const auto* all = look.see(look.facts.builds);
+  if (all == nullptr) return nullptr;
+  for (const PackageBuild& one : *all)
+    if (one.package == package) return &one;
+  return nullptr;
+}
+
+Fact<Distribution> cuda_tensorflow(Examination& look) {
+  const PackageBuild* build = own_words(look, "tensorflow");
+  if (build != nullptr && !build->for_cuda.value_or(true)) return {};
+  const bool says_so = build != nullptr && build->for_cuda.value_or(false);
+  auto plain = look.facts.python.distribution("tensorflow");
+  if (plain.is_unreadable()) return plain;
+  // On PyPI; a distribution's or a host's own build may well be for GPUs, and then says it.
+  if (plain && (says_so || !is_older(plain->version, "2.1") || in_range(plain->version, "1.15")))
+    return plain;
+  return look.facts.python.distribution("tensorflow-gpu");
+}
+
+std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distribution& tensorflow) {
+  const PackageBuild* build = own_words(look, "tensorflow");
+  if (build != nullptr && !build->cuda.empty())
+    return CudaNeeds{build->cuda, build->cudnn, build->path};
+  if (conda_package(look, "tensorflow") != nullptr ||
+      conda_package(look, "tensorflow-gpu") != nullptr)
+    return std::nullopt;
+  const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);
+  if (row == nullptr) return std::nullopt;
+  return CudaNeeds{row->cuda, row->cudnn, tensorflow.path};
+}
+
+std::string runtime_name(std::string_view cuda) {
+  const Version version = version_of(cuda);
+  if (version.empty()) return "";
+  if (version[0] >= 12) return "libcudart.so." + std::to_string(version[0]);
+  return "libcudart.so." + (version[0] == 11 ? "11.0" : beginning(cuda));
+}
+
+std::string blas_name(std::string_view cuda) {
+  // From 10.1 on it counts by majors.
+  return "libcublas.so." + (is_older(cuda, "10.1") ? beginning(cuda) : beginning(cuda, 1));
+}
+
+}  // namespace berth::doctor
