@@ -214,7 +214,7 @@ void built_for_other_cuda(Examination& look) {
                        : text("PyTorch {} was built with CUDA {} and needs {}; there is {}",
                               torch.version, cuda, wanted, other->name));
   finding.evidence = {torch.path + ": cuda = " + cuda};
-  if (other != nullptr) finding.evidence.push_back(path_of(*other));
+  if (other != nullptr) finding.evidence.push_back(other->path());
   if (look.facts.machine.l4t)
     finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", *look.facts.machine.l4t));
   if (other == nullptr)
