@@ -10,5 +10,5 @@ import sys
 
 BUNDLES = pathlib.Path(__file__).resolve().parent.parent / "bundles"
 
-done = subprocess.run([sys.argv[1], BUNDLES, "1" if "BERTH_SOAK" in os.environ else "101"], timeout=7000)
+done = subprocess.run([sys.argv[1], BUNDLES, "1" if "BERTH_SOAK" in os.environ else "211"], timeout=7000)
 sys.exit(done.returncode)
