@@ -92,6 +92,24 @@ static int has_come(struct client* one) {
          one->have - (size_t)(body + 4 - one->answer) >= strtoul(length + 15, NULL, 10);
 }
 
+/// `path` "-": both ends of each are ours, and `ends` gets the other one.
+static void connect_all(const char* path, struct client* all, int* ends, int count, int poll) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (strlen(path) >= sizeof address.sun_path) exit(2);
+  strcpy(address.sun_path, path);
+  const int alone = strcmp(path, "-") == 0;
+  for (int i = 0; i < count; ++i) {
+    int pair[2] = {-1, -1};
+    if (alone && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) die("socketpair");
+    ends[i] = pair[1];
+    all[i].fd = alone ? pair[0] : socket(AF_UNIX, SOCK_STREAM, 0);
+    if (!alone && connect(all[i].fd, (struct sockaddr*)&address, sizeof address) != 0)
+      die("connect");
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &all[i]};
+    epoll_ctl(poll, EPOLL_CTL_ADD, all[i].fd, &event);
+  }
+}
+
 static int ascending(const void* a, const void* b) {
   return (*(const double*)a > *(const double*)b) - (*(const double*)a < *(const double*)b);
 }
@@ -102,22 +120,9 @@ int main(int argc, char** argv) {
   struct client* all = calloc((size_t)clients, sizeof *all);
   double* taken = calloc((size_t)count, sizeof *taken);
   const int poll = epoll_create1(0);
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (strlen(argv[1]) >= sizeof address.sun_path) return 2;
-  strcpy(address.sun_path, argv[1]);
   int* ends = calloc((size_t)clients, sizeof *ends);
-  const int alone = strcmp(argv[1], "-") == 0;
-  for (int i = 0; i < clients; ++i) {
-    int pair[2] = {-1, -1};
-    if (alone && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) die("socketpair");
-    ends[i] = pair[1];
-    all[i].fd = alone ? pair[0] : socket(AF_UNIX, SOCK_STREAM, 0);
-    if (!alone && connect(all[i].fd, (struct sockaddr*)&address, sizeof address) != 0)
-      die("connect");
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &all[i]};
-    epoll_ctl(poll, EPOLL_CTL_ADD, all[i].fd, &event);
-  }
-  const pid_t other = alone ? fork() : -1;
+  connect_all(argv[1], all, ends, clients, poll);
+  const pid_t other = strcmp(argv[1], "-") == 0 ? fork() : -1;
   if (other == 0) {
     for (int i = 0; i < clients; ++i) close(all[i].fd);
     echo(ends, clients);

@@ -129,6 +129,9 @@ class Execution {
   [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, const model::ToldToEnd& else_so);
   void stop_what_is_over_its_limit();
 
+  // Values in the journal.
+  static constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock";
+
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
   broker::Broker broker_{options_.settings.rules};
