@@ -274,10 +274,10 @@ void Execution::give_back(JobId id, const std::optional<model::Outcome>& outcome
 
 // The processes of jobs.
 
-model::ToldToEnd Execution::how_stopped(JobId id, model::ToldToEnd else_so) {
+model::ToldToEnd Execution::how_stopped(JobId id, const model::ToldToEnd& else_so) {
   stopped_.erase(id);
   const Job* job = broker_.job(id);
-  return job != nullptr && job->told_to_end ? *job->told_to_end : std::move(else_so);
+  return job != nullptr && job->told_to_end ? *job->told_to_end : else_so;
 }
 
 void Execution::all_gone(JobId id) {
@@ -441,6 +441,7 @@ void Execution::mind_clock() {
   clock_.follow();
   const auto changed = broker_.changed();
   std::vector<const Job*> rows;
+  rows.reserve(changed.size());
   for (const JobId id : changed) rows.push_back(broker_.job(id));
   // All at once: half of it would be moved twice by the next broker.
   if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});

@@ -124,7 +124,7 @@ class Execution {
   void stop(model::JobId id, const model::ToldToEnd& how);
   void press(policy::Instant at);
   /// What is told of an end that was asked for; else the other.
-  [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, model::ToldToEnd else_so);
+  [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, const model::ToldToEnd& else_so);
   void stop_what_is_over_its_limit();
 
   boost::asio::io_context& loop_;
