@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -68,12 +69,13 @@ class Machine(unittest.TestCase):
         return found
 
     def kill_brokers(self):
-        killed = self.brokers()
-        for pid in killed:
+        for pid in self.brokers():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        # Who dies still has its socket for a moment.
-        wait_until(lambda: not set(killed) & set(self.brokers()))
+                handle = os.pidfd_open(pid)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                # A thread that writes to the disk dies a little later than the others, and the socket with it.
+                select.select([handle], [], [], 20)
+                os.close(handle)
 
     def start(self, *words, **more):
         process = subprocess.Popen([self.berth, *words], env={**self.variables, **more}, stdin=subprocess.PIPE,
