@@ -92,8 +92,15 @@ void close_inherited(const Inherited& inherited) {
 
 void close_all_but(std::vector<int> kept) {
   std::sort(kept.begin(), kept.end());
-  for (const int fd : open_descriptors())
-    if (!std::binary_search(kept.begin(), kept.end(), fd)) ::close(fd);
+  kept.push_back(INT_MAX);
+  int first = 3;
+  for (const int fd : kept) {
+    if (fd > first && ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(fd) - 1,
+                                    0) != 0)  // a kernel before 5.9: one by one
+      for (const int one : open_descriptors())
+        if (one >= first && one < fd) ::close(one);
+    first = std::max(first, fd == INT_MAX ? fd : fd + 1);
+  }
 }
 
 void let_go_of_standard_streams(int first, int last) {

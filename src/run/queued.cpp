@@ -54,14 +54,13 @@ Descriptor claim(const std::string& job_files) {
   return {};
 }
 
+/// Standard input has been /dev/null since the nursery.
 bool use_log(const std::string& job_files, const std::optional<Credentials>& user) {
-  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const Descriptor log(::open(log_of(job_files).c_str(),
                               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (log && user && ::geteuid() == 0 && ::fchown(log.get(), user->uid, user->gid) != 0)
     return false;
-  return nothing && log && ::dup2(nothing.get(), 0) == 0 && ::dup2(log.get(), 1) == 1 &&
-         ::dup2(log.get(), 2) == 2;
+  return log && ::dup2(log.get(), 1) == 1 && ::dup2(log.get(), 2) == 2;
 }
 
 void say(const std::string& sentence) {

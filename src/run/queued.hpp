@@ -29,7 +29,8 @@ namespace berth::run {
 [[nodiscard]] std::string log_of(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
-/// The rest of the life of a fresh process. Of several for one job only the first keeps it.
+/// The rest of the life of a fresh process, whose standard streams are /dev/null. Of several for
+/// one job only the first keeps it.
 [[noreturn]] void keep_queued(const Launch& launch);
 
 }  // namespace berth::run
