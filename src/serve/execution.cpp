@@ -131,6 +131,7 @@ Result<JobId> Execution::submit_array(const broker::Submission& asked,
 Status Execution::keep_launch(const broker::Submission& asked, const Peer& peer) {
   const JobId id = broker_.next_id();
   last_launch_ = {id, serve::launch_of(asked, peer)};
+  is_dirty_ = true;  // also where the job is then refused: the journal's log must not grow for ever
   return journal_.keep_launch(id, run::record_of(last_launch_.second));
 }
 

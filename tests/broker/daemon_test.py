@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from machine import switch_off, switch_on
+from machine import switch_off, switch_on, wait_until
 
 BERTH, PROBE = sys.argv[1:3]
 SOAK = "BERTH_SOAK" in os.environ
@@ -275,6 +275,15 @@ class TwoUsers(Daemon):
         self.assertEqual(len(seen), 1)
         for key in ("log", "command", "name", "why"):
             self.assertNotIn(key, seen[0])
+
+    def test_jobs_that_are_refused_do_not_fill_the_disk(self):
+        spec = {"folder": "/", "umask": 18, "environment": ["BIG=" + "x" * 900_000]}
+        client = self.client()
+        for _ in range(40):
+            status, _ = client.call("POST", "/v1/jobs", {"queued": True, "request": {"gpus": 1}, "command": ["true"], "spec": spec, "after": [999]})
+            self.assertEqual(status, 404)
+        log = self.folder / "state/journal.db-wal"
+        self.assertTrue(wait_until(lambda: log.stat().st_size < 20 << 20, 5), log.stat().st_size)
 
     def test_whose_job_it_is_the_kernel_says(self):
         status, said = self.as_nobody("POST", "/v1/jobs", {"uid": 0, "user": "root", "tier": 1, "command": ["true"],
