@@ -82,11 +82,12 @@ void Client::ask(std::string_view method, std::string_view path, std::string bod
   parts.response.emplace();
   parts.response->body_limit(kMostBody);
   parts.loop.restart();
+  // Who refuses a call may do so before all of it was written.
   http::async_write(parts.socket, parts.request, [&parts](error_code wrote, std::size_t) {
-    parts.problem = wrote;
-    if (wrote) return;
     http::async_read(parts.socket, parts.buffer, *parts.response,
-                     [&parts](error_code read, std::size_t) { parts.problem = read; });
+                     [&parts, wrote](error_code read, std::size_t) {
+                       parts.problem = read && wrote ? wrote : read;
+                     });
   });
 }
 

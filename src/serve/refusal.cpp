@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "output/error.hpp"
 
 namespace berth::serve {
@@ -36,6 +37,33 @@ Reply refusal(const Error& error) {
 Error no_such_place(const Call& call) {
   return {ErrorCode::kNotFound, "E0911",
           text("the API has no {} {}", printable(call.method), printable(call.path)), ""};
+}
+
+Reply no_call() {
+  return refusal({ErrorCode::kInvalidArgument, "E0919", text("this is no HTTP call"), ""});
+}
+
+Reply header_too_large(std::size_t most) {
+  return {431, output::error_json({ErrorCode::kInvalidArgument, "E0919",
+                                   text("the header of a call may have {}", show_bytes(most)), ""},
+                                  0)};
+}
+
+Reply body_too_large(std::size_t most) {
+  return {413, output::error_json({ErrorCode::kInvalidArgument, "E0919",
+                                   text("the body of a call (a job's words and variables, for "
+                                        "instance) may have {}",
+                                        show_bytes(most)),
+                                   "env | wc -c"},
+                                  0)};
+}
+
+Reply too_much_at_once(std::size_t most) {
+  return refusal({ErrorCode::kUnavailable, "E0928",
+                  text("your calls and their answers take more than {} together: call again when "
+                       "others have been answered",
+                       show_bytes(most)),
+                  ""});
 }
 
 }  // namespace berth::serve

@@ -8,6 +8,10 @@
 namespace berth::serve {
 
 [[nodiscard]] Reply refusal(const Error& error);
-[[nodiscard]] Error no_such_place(const Call& call);  // E0911
+[[nodiscard]] Error no_such_place(const Call& call);           // E0911
+[[nodiscard]] Reply no_call();                                 // E0919
+[[nodiscard]] Reply header_too_large(std::size_t most_bytes);  // 431, E0919
+[[nodiscard]] Reply body_too_large(std::size_t most_bytes);    // 413, E0919
+[[nodiscard]] Reply too_much_at_once(std::size_t most_bytes);  // E0928
 
 }  // namespace berth::serve

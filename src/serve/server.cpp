@@ -16,7 +16,6 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -26,6 +25,8 @@
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "serve/refusal.hpp"
+#include "serve/target.hpp"
 
 namespace berth::serve {
 namespace {
@@ -38,19 +39,10 @@ using boost::system::error_code;
 /// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
 constexpr int kBacklog = 512;
 constexpr int kAtOnce = 64;
+/// Of a call that was refused.
+constexpr std::size_t kMostThrownAway = 8 << 20;
 /// Calls before the loop turns: answers to them go out only then.
 constexpr int kCallsAtOnce = 16;
-
-void take_query(std::string_view text, std::map<std::string, std::string>& into) {
-  for (const std::string_view pair : split(text, '&')) {
-    const auto equals = pair.find('=');
-    std::string key;
-    std::string value;
-    if (!decode(pair.substr(0, equals), key) || key.empty() || into.size() >= 32) continue;
-    if (equals != std::string_view::npos && !decode(pair.substr(equals + 1), value)) continue;
-    into.insert_or_assign(std::move(key), std::move(value));
-  }
-}
 
 Error cannot_listen(const std::string& path, int problem) {
   return {ErrorCode::kUnavailable, "E0910",
@@ -81,22 +73,6 @@ bool is_served(const sockaddr_un& address) {
 }
 
 }  // namespace
-
-bool decode(std::string_view text, std::string& into) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      into += text[i] == '+' ? ' ' : text[i];
-      continue;
-    }
-    const std::string_view digits = text.substr(i + 1, 2);
-    unsigned value = 0;
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    if (digits.size() != 2 || read.ptr != digits.data() + 2 || value == 0) return false;
-    into += static_cast<char>(value);
-    i += 2;
-  }
-  return true;
-}
 
 struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   Parts(asio::io_context& on, Handle to, Rest then, Limits within)
@@ -229,15 +205,16 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
 
   void got_header(error_code problem) {
     if (state_ == State::kClosed) return;
-    if (problem == http::error::header_limit) return refuse(431);
-    if (problem == http::error::body_limit) return refuse(413);
-    if (is_no_http(problem)) return refuse(400);
+    const Limits& limits = server_->limits;
+    if (problem == http::error::header_limit) return refuse(header_too_large(limits.header_bytes));
+    if (problem == http::error::body_limit) return refuse(body_too_large(limits.body_bytes));
+    if (is_no_http(problem)) return refuse(no_call());
     if (problem) return close();
     const auto length =
-        parser_->chunked() ? server_->limits.body_bytes : parser_->content_length().value_or(0);
-    if (!take_bytes(length)) return refuse(503);
+        parser_->chunked() ? limits.body_bytes : parser_->content_length().value_or(0);
+    if (!take_bytes(length)) return refuse(too_much_at_once(limits.bytes_a_user));
     state_ = State::kReading;
-    expire_after(server_->limits.slow_seconds);
+    expire_after(limits.slow_seconds);
     http::async_read(
         socket_, buffer_, *parser_,
         [self = shared_from_this()](error_code trouble, std::size_t) { self->got_call(trouble); });
@@ -245,16 +222,15 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
 
   void got_call(error_code problem) {
     if (state_ == State::kClosed) return;
-    if (problem == http::error::body_limit) return refuse(413);
+    if (problem == http::error::body_limit)
+      return refuse(body_too_large(server_->limits.body_bytes));
     if (problem) return close();
     auto message = parser_->release();
     keep_alive_ = message.keep_alive();
     Call call;
     call.method = std::string(message.method_string());
     const std::string_view target(message.target().data(), message.target().size());
-    const auto question = target.find('?');
-    if (!decode(target.substr(0, question), call.path)) return refuse(400);
-    if (question != std::string_view::npos) take_query(target.substr(question + 1), call.query);
+    if (!take_target(target, call)) return refuse(no_call());
     call.body = std::move(message.body());
     call.peer = peer_;
     state_ = State::kAnswering;
@@ -302,9 +278,25 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
                       });
   }
 
-  void refuse(int status) {
+  void refuse(Reply reply) {
     keep_alive_ = false;
-    write({status, ""});
+    left_ = kMostThrownAway;
+    write(std::move(reply));
+  }
+
+  /// Closed while the client still sends, our answer would be lost on its way. So what comes is
+  /// thrown away for a while.
+  void throw_away() {
+    error_code ignored;
+    socket_.shutdown(Socket::shutdown_send, ignored);
+    buffer_.clear();
+    socket_.async_read_some(buffer_.prepare(buffer_.max_size()),
+                            [self = shared_from_this()](error_code problem, std::size_t bytes) {
+                              if (self->state_ == State::kClosed) return;
+                              if (problem || bytes >= self->left_) return self->close();
+                              self->left_ -= bytes;
+                              self->throw_away();
+                            });
   }
 
   void write(Reply reply) {
@@ -314,7 +306,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     expire_after(server_->limits.slow_seconds);
     give_back_bytes();
     if (!take_bytes(reply.body.size())) {
-      reply = {503, ""};
+      reply = too_much_at_once(server_->limits.bytes_a_user);
       keep_alive_ = false;
     }
     response_ = {};
@@ -327,10 +319,11 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     http::async_write(socket_, response_,
                       [self = shared_from_this()](error_code problem, std::size_t) {
                         if (self->state_ == State::kClosed) return;
-                        if (problem || !self->keep_alive_) return self->close();
                         self->response_ = {};
                         self->give_back_bytes();
-                        self->read();
+                        if (problem) return self->close();
+                        if (self->keep_alive_) return self->read();
+                        self->left_ == 0 ? self->close() : self->throw_away();
                       });
   }
 
@@ -346,6 +339,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kIdle;
   bool keep_alive_ = true;
   std::size_t bytes_ = 0;  // taken
+  std::size_t left_ = 0;   // that are thrown away at most
 };
 
 void Answer::send(Reply reply) const {

@@ -61,8 +61,8 @@ class Answer {
 
 struct Limits {
   std::size_t header_bytes = 8 << 10;
-  std::size_t body_bytes = 1 << 20;
-  std::size_t connections = 2000;  // of all
+  std::size_t body_bytes = 4 << 20;  // an environment may have 2 MiB, and is longer as JSON
+  std::size_t connections = 2000;    // of all
   std::size_t connections_a_user = 500;
   std::size_t bytes_a_user = 64 << 20;   // of calls and answers at once; one of them may be larger
   std::size_t stream_bytes = 256 << 10;  // that wait for a client of a stream
@@ -93,8 +93,5 @@ class Server {
   explicit Server(std::shared_ptr<Parts> parts);
   std::shared_ptr<Parts> parts_;
 };
-
-/// "%2F" → "/"; false where it is not written so.
-[[nodiscard]] bool decode(std::string_view text, std::string& into);
 
 }  // namespace berth::serve

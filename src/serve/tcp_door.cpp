@@ -175,6 +175,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
                       });
   }
 
+  /// What was refused while it was sent: pass_down() tells the answer, and sets the deadline.
   void drain() {
     caller_.async_read_some(asio::buffer(up_),
                             [self = shared_from_this()](error_code problem, std::size_t) {
@@ -199,8 +200,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     said_.append(static_cast<const char*>(rest.data()), rest.size());
     asio::async_write(server_, asio::buffer(said_),
                       [self = shared_from_this()](error_code problem, std::size_t) {
-                        if (problem) return self->close();
-                        self->pass_up();
+                        problem ? self->drain() : self->pass_up();
                       });
     pass_down();
   }
@@ -212,7 +212,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
                                 return self->close();  // nobody waits for the answer any more
                               asio::async_write(self->server_, asio::buffer(self->up_.data(), n),
                                                 [self](error_code trouble, std::size_t) {
-                                                  if (!trouble) self->pass_up();
+                                                  trouble ? self->drain() : self->pass_up();
                                                 });
                             });
   }

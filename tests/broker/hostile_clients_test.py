@@ -247,7 +247,7 @@ class HostileClients(MachineOfAll):
 
         line = self.hostile(send_headers)
         self.assert_others_are_served()
-        self.assertLess(self.said(line), MIB)
+        self.assertLess(self.said(line), 16 * MIB)
         self.assert_memory_is_bounded()
 
     def test_a_byte_now_and_then(self):

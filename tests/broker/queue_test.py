@@ -56,6 +56,16 @@ class Queue(Machine):
         # What is told of it is text.
         self.assertEqual((job["name"], job["command"][-1]), ("n\ufffd", "\ufffd\ufffdz"))
 
+    def test_a_job_may_have_as_many_variables_as_a_process(self):
+        many = {f"MANY_{i}": "x" * 100_000 for i in range(18)}
+        done = self.run_berth("run", "--queue", "--cpu", "--", "sh", "-c", "echo ${#MANY_0} ${#MANY_17}", **many)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_berth("wait", done.stdout.split()[-1])
+        self.assertEqual(self.run_berth("logs", done.stdout.split()[-1]).stdout, "100000 100000\n")
+        done = self.run_berth("run", "--queue", "--cpu", "--", "true", **{key: "\x01" * 100_000 for key in many})
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("E0919", done.stderr)
+
     def test_how_a_job_ends_is_told(self):
         killed = self.ended(self.queue("--", "sh", "-c", "kill -9 $$"))
         self.assertEqual(killed["outcome"], {"class": "signal", "exit_code": 137, "signal": 9})
