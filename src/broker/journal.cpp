@@ -341,10 +341,10 @@ void Journal::sync() const {
   if (parts_->wal) ::fdatasync(parts_->wal.get());
 }
 
-void Journal::tidy() {
-  constexpr off_t kGrown = 16 << 20;
+void Journal::tidy(bool is_quiet) {
+  const off_t grown = is_quiet ? 4 << 20 : 64 << 20;
   struct stat status = {};
-  if (::fstat(parts_->wal.get(), &status) != 0 || status.st_size < kGrown) return;
+  if (::fstat(parts_->wal.get(), &status) != 0 || status.st_size < grown) return;
   ::sqlite3_wal_checkpoint_v2(parts_->database.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
                               nullptr);
 }

@@ -41,8 +41,9 @@ class Journal {
   [[nodiscard]] Status set_value(std::string_view key, std::string_view value);
   /// Waits until all that was written is on the disk. May be called from another thread.
   void sync() const;
-  /// Moves the WAL into the database when it has grown; not on the way of an answer.
-  void tidy();
+  /// Moves the WAL into the database when it has grown: some 20 ms for whoever asks meanwhile, so
+  /// where somebody does, only when it has grown much. Not on the way of an answer.
+  void tidy(bool is_quiet);
 
  private:
   struct Parts;

@@ -108,7 +108,7 @@ TEST_CASE("what was written is there when the journal is opened again") {
     REQUIRE(journal.set_value("drained", "GPU-6"));
     REQUIRE(journal.write({}, {}, {{"drained", "GPU-7"}, {"clock", "1"}}));
     journal.sync();
-    journal.tidy();
+    journal.tidy(true);
   }
   const Journal journal = open(folder.path + "/below/here");
   const auto jobs = journal.jobs();
@@ -208,7 +208,7 @@ TEST_CASE("kill -9 loses nothing that was confirmed") {
         const auto written = journal->write(
             {&one}, id % 7 == 0 ? std::vector{id - 1} : std::vector<std::uint64_t>{});
         if (!written || ::write(confirmed[1], &id, sizeof id) != sizeof id) break;
-        if (id % 50 == 0) journal->tidy();
+        if (id % 50 == 0) journal->tidy(true);
       }
       ::_exit(1);
     }

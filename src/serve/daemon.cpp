@@ -124,10 +124,8 @@ class Daemon {
     tick_.expires_after(std::chrono::seconds(1));
     tick_.async_wait([this](error_code problem) {
       if (problem) return;
-      if (execution_.is_dirty()) {
-        asio::post(syncing_, [this] { execution_.sync(); });
-        execution_.tidy();
-      }
+      if (execution_.is_dirty()) asio::post(syncing_, [this] { execution_.sync(); });
+      execution_.tidy(now().steady - last_call_ > std::chrono::seconds(1));
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
       if (++ticks_ % kBeat == 0) api_.beat();

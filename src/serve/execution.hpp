@@ -97,7 +97,7 @@ class Execution {
   [[nodiscard]] bool is_dirty() { return std::exchange(is_dirty_, false); }
   /// May be called from another thread.
   void sync() const { journal_.sync(); }
-  void tidy() { journal_.tidy(); }
+  void tidy(bool is_quiet) { journal_.tidy(is_quiet); }
 
  private:
   /// A running job that was told to end and has not yet.
