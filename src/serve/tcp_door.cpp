@@ -9,8 +9,8 @@
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <limits>
+#include <list>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/file.hpp"
@@ -82,6 +82,10 @@ bool is_own_host(std::string_view host, unsigned port) {
   return name == "localhost" || name == "[::1]" || (is_number && name.starts_with("127."));
 }
 
+namespace {
+class Relay;
+}
+
 struct TcpDoor::Parts {
   Parts(asio::io_context& on, std::string its_token, const std::string& socket)
       : loop(on), token(std::move(its_token)), server(socket), acceptor(on), again(on) {}
@@ -92,6 +96,7 @@ struct TcpDoor::Parts {
   tcp::acceptor acceptor;
   asio::steady_timer again;
   std::size_t connections = 0;
+  std::list<Relay*> strangers;  // that have not shown the token, first who came first
 };
 
 namespace {
@@ -104,12 +109,16 @@ class Relay : public std::enable_shared_from_this<Relay> {
         server_(door_->loop),
         deadline_(door_->loop) {
     ++door_->connections;
+    stranger_ = door_->strangers.insert(door_->strangers.end(), this);
     parser_.header_limit(kMostHeaderBytes);
     parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // the server has one
   }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
-  ~Relay() { --door_->connections; }
+  ~Relay() {
+    forget_stranger();
+    --door_->connections;
+  }
 
   void begin() {
     expire_after(kSlow);
@@ -119,19 +128,25 @@ class Relay : public std::enable_shared_from_this<Relay> {
                             });
   }
 
+  void close() {
+    forget_stranger();
+    error_code ignored;
+    caller_.close(ignored);
+    server_.close(ignored);
+    deadline_.cancel();
+  }
+
  private:
+  void forget_stranger() {
+    if (stranger_) door_->strangers.erase(*stranger_);
+    stranger_.reset();
+  }
+
   void expire_after(std::chrono::seconds time) {
     deadline_.expires_after(time);
     deadline_.async_wait([weak = weak_from_this()](error_code problem) {
       if (const auto self = weak.lock(); self && !problem) self->close();
     });
-  }
-
-  void close() {
-    error_code ignored;
-    caller_.close(ignored);
-    server_.close(ignored);
-    deadline_.cancel();
   }
 
   void got_header(error_code problem) {
@@ -151,6 +166,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
       return refuse("401 Unauthorized\r\nWWW-Authenticate: Bearer",
                     Error{ErrorCode::kPermissionDenied, "E0917",
                           text("the call has not the token of this broker"), ""});
+    forget_stranger();
     deadline_.cancel();
     server_.async_connect(door_->server, [self = shared_from_this()](error_code trouble) {
       if (trouble) return self->close();
@@ -241,6 +257,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   }
 
   std::shared_ptr<TcpDoor::Parts> door_;
+  std::optional<std::list<Relay*>::iterator> stranger_;
   tcp::socket caller_;
   Local::socket server_;
   asio::steady_timer deadline_;
@@ -255,8 +272,13 @@ void accept(const std::shared_ptr<TcpDoor::Parts>& parts) {
       [weak = std::weak_ptr(parts)](error_code problem, tcp::socket caller) {
         const auto here = weak.lock();
         if (!here || !here->acceptor.is_open()) return;
-        // Too many are there already: whoever comes is sent away, and the next one in a moment.
-        if (!problem && here->connections < kMostConnections) {
+        // Of too many, who came first without a token makes room; where all have it, whoever comes
+        // is sent away, and the next one in a moment.
+        if (!problem && here->connections >= kMostConnections && !here->strangers.empty())
+          here->strangers.front()->close();
+        else if (here->connections >= kMostConnections)
+          problem = asio::error::no_buffer_space;
+        if (!problem) {
           std::make_shared<Relay>(here, std::move(caller))->begin();
           return accept(here);
         }

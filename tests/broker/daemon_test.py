@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from machine import switch_off, switch_on, wait_until
+from machine import Client as Connection, switch_off, switch_on, wait_until
 
 BERTH, PROBE = sys.argv[1:3]
 SOAK = "BERTH_SOAK" in os.environ
@@ -28,21 +28,7 @@ GIB = 1 << 30
 NOBODY = pwd.getpwnam("nobody").pw_uid
 
 
-class Client(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("berth", timeout=60)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-    def call(self, method, path, body=None):
-        self.request(method, path, None if body is None else json.dumps(body))
-        answer = self.getresponse()
-        return answer.status, json.loads(answer.read())
-
+class Client(Connection):
     def submit(self, **fields):
         status, said = self.call("POST", "/v1/jobs", fields)
         assert status == 201, said

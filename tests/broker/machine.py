@@ -43,6 +43,25 @@ def switch_off(shell):
     shell.stdout.close()
 
 
+class Client(http.client.HTTPConnection):
+    """One connection to the broker whose socket lies at `path`."""
+
+    def __init__(self, path, timeout=60):
+        super().__init__("berth", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+    def call(self, method, path, body=None):
+        """The status, and what is said."""
+        self.request(method, path, None if body is None else json.dumps(body))
+        with self.getresponse() as answer:
+            return answer.status, json.loads(answer.read())
+
+
 class Machine(unittest.TestCase):
     berth = ""
     machine = "lab-4x3090"
@@ -95,15 +114,8 @@ class Machine(unittest.TestCase):
                               capture_output=True, text=True, timeout=60, cwd=cwd)
 
     def call(self, method, path, body=None):
-        connection = http.client.HTTPConnection("berth", timeout=60)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(60)
-        connection.sock.connect(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock")
-        connection.request(method, path, None if body is None else json.dumps(body))
-        with connection.getresponse() as answer:
-            said = json.loads(answer.read())
-        connection.close()
-        return said
+        with contextlib.closing(Client(self.variables["BERTH_RUNTIME_DIR"] + "/berth.sock")) as client:
+            return client.call(method, path, body)[1]
 
     def job(self, number, wait=""):
         return self.call("GET", f"/v1/jobs/{number}" + (f"?wait={wait}" if wait else ""))["job"]

@@ -4,21 +4,19 @@ once, and no device ever has leases of both.
 
 usage: two_brokers_test.py BERTH
 """
-import http.client
 import json
 import multiprocessing
 import os
 import pathlib
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from machine import switch_off, switch_on, wait_until
+from machine import Client as Connection, switch_off, switch_on, wait_until
 
 SKIPPED = 77
 SOAK = "BERTH_SOAK" in os.environ
@@ -29,21 +27,10 @@ CLIENTS, EACH = (16, 313) if SOAK else (8, 12)  # of each user, leases of each c
 FORK = multiprocessing.get_context("fork")
 
 
-class Client(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("berth", timeout=600)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
+class Client(Connection):
     def call(self, method, path, body=None):
-        self.request(method, path, None if body is None else json.dumps(body))
-        answer = self.getresponse()
-        said = json.loads(answer.read())
-        assert answer.status in (200, 201), said
+        status, said = super().call(method, path, body)
+        assert status in (200, 201), said
         return said
 
 
@@ -127,7 +114,7 @@ class TwoBrokers(unittest.TestCase):
                     self.wrong.value += 1
 
     def take_and_give(self, user, seed):
-        chance, client = random.Random(seed), Client(self.folder / str(user) / "r/berth.sock")
+        chance, client = random.Random(seed), Client(self.folder / str(user) / "r/berth.sock", timeout=600)
         for _ in range(EACH):
             wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB}])
             # Now and then it is a process that ends which gives it back.
