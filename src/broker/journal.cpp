@@ -167,7 +167,7 @@ Status check_folder(const std::string& folder) {
 /// SQLite follows no link at all where it is told to follow none to the file.
 std::string without_links(const std::string& folder) {
   char* const whole = ::realpath(folder.c_str(), nullptr);
-  const std::string path = whole != nullptr ? whole : folder;
+  std::string path = whole != nullptr ? whole : folder;
   std::free(whole);
   return path;
 }
