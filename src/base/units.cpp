@@ -82,6 +82,11 @@ Result<double> parse_share(std::string_view given) {
   return share;
 }
 
+std::string show_share(int permille) {
+  return permille % 10 == 0 ? fmt::format("{} %", permille / 10)
+                            : fmt::format("{}.{} %", permille / 10, permille % 10);
+}
+
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
   double number = 0;
   std::string_view unit;

@@ -16,6 +16,8 @@ namespace berth {
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view given);
 /// "30%" or "0.3" → 0.3; 0 < share ≤ 1. Fails with kInvalidArgument (E0102).
 [[nodiscard]] Result<double> parse_share(std::string_view given);
+/// 305 → "30.5 %"
+[[nodiscard]] std::string show_share(int permille);
 /// "500ms", "10s", "5m", "2h". Fails with kInvalidArgument (E0103).
 [[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view given);
 /// A whole decimal number of the given range, nothing else around it. Fails with kInvalidArgument

@@ -251,6 +251,7 @@ void Broker::restore(const Job& job, Now now) {
     policy::Demand has;
     has.devices = static_cast<int>(kept.grants.size());
     has.memory_bytes = kept.grants.empty() ? 0 : kept.grants.front().memory_bytes;
+    has.share_permille = kept.grants.empty() ? 0 : kept.grants.front().share_permille;
     has.cpus = takes_a_core(kept, has.devices) ? 1 : static_cast<int>(kept.cpus.size());
     queue_.adopt({kept.id, user_of(kept), has, positions_of(kept), kept.time_limit,
                   steady(kept.started_unix_milliseconds.value_or(now.unix_milliseconds))});
@@ -359,7 +360,8 @@ std::vector<int> Broker::positions_of(const Job& job) const {
 
 void Broker::take_lease(const Job& job) {
   for (const model::Grant& grant : job.grants)
-    ledger_.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes});
+    ledger_.holdings.push_back(
+        {job.id, job.user, grant.unit, grant.memory_bytes, grant.share_permille});
   ledger_.cpus.insert(ledger_.cpus.end(), job.cpus.begin(), job.cpus.end());
   std::sort(ledger_.cpus.begin(), ledger_.cpus.end());
 }
@@ -384,7 +386,8 @@ bool Broker::start(const policy::Start& start, Now now) {
   job.grants.clear();
   for (std::size_t i = 0; i < placement->devices.size(); ++i)
     job.grants.push_back({unit_of(snapshot_, placement->devices[i], placement->partitions[i]),
-                          job.request.memory_bytes.value_or(0)});
+                          job.request.memory_bytes.value_or(0),
+                          job.request.share_permille.value_or(0)});
   job.affinity = placement->cpus;
   job.cpus.clear();
   if (job.request.cpus)

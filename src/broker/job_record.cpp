@@ -18,6 +18,7 @@ template <typename Request, typename Visit>
 void for_each_optional(Request& request, Visit visit) {
   visit("gpus", request.gpus);
   visit("memory_bytes", request.memory_bytes);
+  visit("share_permille", request.share_permille);
   visit("cpus", request.cpus);
   visit("cuda_visible_devices", request.inherited_cuda);
   visit("cuda_device_order", request.inherited_cuda_order);
@@ -128,6 +129,7 @@ Job parse(const Json& json) {
     model::Grant& grant = job.grants.emplace_back();
     take(one, "unit", grant.unit);
     take(one, "memory_bytes", grant.memory_bytes);
+    take(one, "share_permille", grant.share_permille);
   }
   take(json, "cpus", job.cpus);
   take(json, "affinity", job.affinity);
@@ -211,7 +213,9 @@ std::string record_of(const Job& job) {
   if (job.started_unix_milliseconds) out["started"] = *job.started_unix_milliseconds;
   if (job.ended_unix_milliseconds) out["ended"] = *job.ended_unix_milliseconds;
   for (const model::Grant& grant : job.grants)
-    out["grants"].push_back({{"unit", grant.unit}, {"memory_bytes", grant.memory_bytes}});
+    out["grants"].push_back({{"unit", grant.unit},
+                             {"memory_bytes", grant.memory_bytes},
+                             {"share_permille", grant.share_permille}});
   for (const model::ProcessId& owner : job.owners)
     out["owners"].push_back({{"pid", owner.pid}, {"start_ticks", owner.start_ticks}});
   if (job.told_to_end)

@@ -60,7 +60,8 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const client::Closed& clos
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
-      ledger.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes});
+      ledger.holdings.push_back(
+          {job.id, job.user, grant.unit, grant.memory_bytes, grant.share_permille});
     if (!job.request.cpus) continue;
     const auto cpus = model::parse_cpu_list(job.affinity).value_or(std::vector<int>());
     ledger.cpus.insert(ledger.cpus.end(), cpus.begin(), cpus.end());

@@ -1,5 +1,8 @@
 #include "cli/request_options.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.hpp"
 #include "base/units.hpp"
 
@@ -40,6 +43,7 @@ Status check_cpu(const Arguments& arguments, model::Request& request) {
   const char* cpu = arguments.has("--cpu") ? "--cpu" : "--gpus none";
   if (!request.devices.empty()) return contradiction(cpu, "--devices");
   if (request.memory_bytes) return contradiction(cpu, "--memory");
+  if (request.share_permille) return contradiction(cpu, "--share");
   return Done{};
 }
 
@@ -55,6 +59,12 @@ Status read_numbers(const Arguments& arguments, model::Request& request) {
                    text("--memory: no memory at all was asked for"),
                    text("to run on the CPU: {}", "--cpu")};
     request.memory_bytes = *size;
+  }
+  if (const auto given = arguments.value("--share")) {
+    const auto share = parse_share(*given);
+    if (!share) return about("--share", share.error());
+    request.share_permille =
+        std::max(1, static_cast<int>(std::lround(*share * model::kWholePermille)));
   }
   if (const auto given = arguments.value("--cpus")) {
     const auto number = parse_integer(*given, 1, kMostCpus);

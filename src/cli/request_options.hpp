@@ -14,12 +14,13 @@
 
 namespace berth::cli {
 
-inline constexpr std::array<Option, 7> kRequestOptions{{
+inline constexpr std::array<Option, 8> kRequestOptions{{
     {"--gpus", "N", "N GPUs for this job alone; 0 or none: run on the CPU"},
     {"--cpu", nullptr, "run on the CPU, all GPUs hidden: the same as --gpus none"},
     {"--devices", "LIST", "exactly these: index (0, MIG 0:1), uuid or PCI address, comma separated",
      true},
     {"--memory", "SIZE", "that much free memory on a GPU that others may use too (8GiB)"},
+    {"--share", "PART", "with --memory: that part of such a GPU's time, kept for the job (30%)"},
     {"--cpus", "N", "N cores, near the GPU where there is one"},
     {"--override", nullptr, "replace thread variables that are already set"},
     {"--quiet", nullptr, "less talk from frameworks: sets TF_CPP_MIN_LOG_LEVEL=1"},

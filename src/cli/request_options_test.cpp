@@ -54,6 +54,12 @@ TEST_CASE("numbers, sizes and lists of devices are read") {
   CHECK(request->memory_bytes == 8ULL << 30);
   CHECK(request->cpus == 16);
   CHECK(request->devices == std::vector<std::string>{"0,GPU-1a2b"});
+  CHECK(parse_request(given({{"--memory", "8GiB"}, {"--share", "30%"}}), {})->share_permille ==
+        300);
+  CHECK(parse_request(given({{"--memory", "8GiB"}, {"--share", "0.0001"}}), {})->share_permille ==
+        1);
+  CHECK(error_of({{"--memory", "8GiB"}, {"--share", "30"}}) == "E0102");
+  CHECK(error_of({{"--cpu", ""}, {"--share", "30%"}}) == "E0010");
 }
 
 TEST_CASE("an empty variable is not the same as one that is not set") {

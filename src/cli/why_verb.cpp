@@ -16,6 +16,7 @@
 #include "model/device_selector.hpp"
 #include "output/jobs_text.hpp"
 #include "policy/candidates.hpp"
+#include "policy/demand.hpp"
 #include "policy/placement.hpp"
 
 namespace berth::cli {
@@ -120,6 +121,8 @@ bool add_if_it_fits(JobStory& story, const Scene& scene, const model::Request& r
   if (request.memory_bytes)
     options +=
         (options.empty() ? "" : " ") + fmt::format("--memory {}", size_word(*request.memory_bytes));
+  if (request.share_permille)
+    options += fmt::format(" --share {}%", *request.share_permille / 10.0);
   if (request.cpus) options += fmt::format(" --cpus {}", *request.cpus);
   std::vector<std::string> where;
   for (const Candidate& c : policy::candidates_of(scene.snapshot, scene.ledger))
@@ -167,8 +170,12 @@ void add_sooner(JobStory& story, const Scene& scene) {
     if (add_if_it_fits(story, scene, other)) break;
   }
   if (!story.sooner.empty()) return;
-  other.gpus = 0;
-  other.memory_bytes.reset();
+  if (story.job.request.share_permille) {
+    other = story.job.request;
+    other.share_permille.reset();
+    if (add_if_it_fits(story, scene, other)) return;
+  }
+  other = policy::on_cpu(other);
   static_cast<void>(add_if_it_fits(story, scene, other));
 }
 

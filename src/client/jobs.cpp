@@ -99,6 +99,7 @@ Job job_of(const Json& json) {
   job.state = model::job_state(value<std::string>(json, "state")).value_or(model::JobState::kLost);
   job.request.gpus = optional<int>(json, "gpus");
   job.request.memory_bytes = optional<std::uint64_t>(json, "memory_bytes");
+  job.request.share_permille = optional<int>(json, "share_permille");
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
   job.priority = value<int>(json, "priority");
@@ -109,8 +110,9 @@ Job job_of(const Json& json) {
   job.started_unix_milliseconds = time_of(json, "started");
   job.ended_unix_milliseconds = time_of(json, "ended");
   for (const Json& device : value<Json::array_t>(json, "devices"))
-    job.grants.push_back(
-        {value<std::string>(device, "uuid"), value<std::uint64_t>(device, "memory_bytes")});
+    job.grants.push_back({value<std::string>(device, "uuid"),
+                          value<std::uint64_t>(device, "memory_bytes"),
+                          value<int>(device, "share_permille")});
   job.affinity = value<std::string>(json, "cpus");
   for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
     job.owners.push_back({pid, 0});

@@ -44,6 +44,7 @@ struct ProcessId {
 struct Grant {
   std::string unit;                // policy::unit_id
   std::uint64_t memory_bytes = 0;  // 0: alone
+  int share_permille = 0;          // of its time; 0: none was asked for
   bool operator==(const Grant&) const = default;
 };
 

@@ -14,6 +14,7 @@ struct Holding {
   std::string user;                // for people; "" not known
   std::string unit;                // policy::unit_id of the device or partition
   std::uint64_t memory_bytes = 0;  // 0: the job has it alone
+  int share_permille = 0;          // of its time; 0: none was asked for
 };
 
 /// The user of a holding of job 0 that is no drained unit: somebody else's broker gave it away.

@@ -19,12 +19,16 @@ struct Request {
   std::optional<int> gpus;                    // --gpus N; 0 = on the CPU
   std::vector<std::string> devices;           // --devices: index, uuid prefix or PCI address each
   std::optional<std::uint64_t> memory_bytes;  // --memory: that much on a shared device
+  std::optional<int> share_permille;          // --share: of such a device's time
   std::optional<int> cpus;                    // --cpus
   std::optional<std::string> inherited_cuda, inherited_hip, inherited_rocr, inherited_ze,
       inherited_tpu;
   std::optional<std::string>
       inherited_cuda_order;  // CUDA_DEVICE_ORDER: what an inherited CUDA index counts
 };
+
+/// All of a device's time.
+inline constexpr int kWholePermille = 1000;
 
 /// Where it runs. No device: on the CPU.
 struct Placement {

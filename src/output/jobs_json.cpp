@@ -48,6 +48,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("state", model::name(job.state));
   json.field("gpus", job.request.gpus);
   json.field("memory_bytes", job.request.memory_bytes);
+  json.field("share_permille", job.request.share_permille);
   json.field("cpus_wanted", job.request.cpus);
   json.field("queued", job.queued);
   json.field("priority", job.priority);
@@ -61,6 +62,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
     json.field("uuid", grant.unit);
     json.key("memory_bytes");
     grant.memory_bytes == 0 ? json.value(nullptr) : json.value(grant.memory_bytes);
+    json.key("share_permille");
+    grant.share_permille == 0 ? json.value(nullptr) : json.value(grant.share_permille);
   });
   json.text_field("cpus", job.affinity);
   json.key("pids");

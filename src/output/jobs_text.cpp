@@ -99,12 +99,6 @@ Cell devices_of(const Job& job, const JobsView& view) {
   return {has_words(job, view.snapshot), model::has_ended(job.state) ? Style::kDim : Style::kPlain};
 }
 
-std::string memory_of(const Job& job) {
-  return job.grants.empty() || job.grants.front().memory_bytes == 0
-             ? ""
-             : show_bytes(job.grants.front().memory_bytes);
-}
-
 Cell exit_of(const Job& job) {
   if (!job.outcome) return {};
   const Style style = job.outcome->exit_code == 0 ? Style::kPlain : Style::kRed;
@@ -241,6 +235,8 @@ std::string wish_words(const model::Request& request) {
     out = text("devices {}", printable(join(request.devices, ",")));
   else
     out = text_n("{} GPU", "{} GPUs", gpus, gpus);
+  if (request.share_permille)
+    out += ", " + text("{} of the time", show_share(*request.share_permille));
   if (!request.devices.empty() && (request.gpus || request.memory_bytes))
     out += " (" + printable(join(request.devices, ",")) + ")";
   if (!request.cpus) return out;
@@ -253,6 +249,12 @@ std::string drained_words(const JobsView& view) {
   Job all;
   for (const std::string& unit : view.drained) all.grants.push_back({unit, 0});
   return "\n" + text("drained: {}", has_words(all, view.snapshot)) + "\n";
+}
+
+std::string part_words(const model::Grant& grant) {
+  if (grant.memory_bytes == 0) return "";
+  return show_bytes(grant.memory_bytes) +
+         (grant.share_permille == 0 ? "" : ", " + show_share(grant.share_permille));
 }
 
 std::string has_words(const Job& job, const model::Snapshot* snapshot) {
@@ -301,7 +303,7 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
     table.add({Cell(is_one ? job_number(*job) : numbers_of(together->second), Style::kBold),
                job->user.empty() ? std::to_string(job->uid) : printable(job->user),
                Cell(std::string(word_for(job->state)), style_for(job->state)),
-               devices_of(*job, view), memory_of(*job),
+               devices_of(*job, view), job->grants.empty() ? "" : part_words(job->grants.front()),
                is_one ? waited(*job, view.unix_milliseconds) : "",
                is_one ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
   }

@@ -28,6 +28,8 @@ struct JobsView {
 
 /// "12"; of an array "7_3", by which it may be named as well.
 [[nodiscard]] std::string job_number(const model::Job& job);
+/// What it has of a device: "8.00 GiB, 30 %"; "" all of it.
+[[nodiscard]] std::string part_words(const model::Grant& grant);
 /// What a job has, as `berth ls` counts devices: "GPU 0, 2:1"; "CPU" where it has none.
 [[nodiscard]] std::string has_words(const model::Job& job, const model::Snapshot* snapshot);
 /// "drained: GPU 1, 3" on a line below a list; "" where there is none.

@@ -130,6 +130,8 @@ void add_leases(JsonWriter& json, const model::Device& device, const Snapshot& s
     json.field("unit", one.unit);
     json.key("memory_bytes");
     one.memory_bytes == 0 ? json.value(nullptr) : json.value(one.memory_bytes);
+    json.key("share_permille");
+    one.share_permille == 0 ? json.value(nullptr) : json.value(one.share_permille);
     json.close('}');
   }
   json.close(']');

@@ -155,7 +155,7 @@ std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
   const Job* job = find_job(story, holder.job);
   if (job == nullptr) return out;
   if (!job->grants.empty() && job->grants.front().memory_bytes != 0)
-    out += " " + show_bytes(job->grants.front().memory_bytes);
+    out += " " + part_words(job->grants.front());
   const auto& started = job->started_unix_milliseconds;
   if (!started) return out;
   out += ", " + text("since {}", clock_words(*started, view.unix_milliseconds));

@@ -122,6 +122,7 @@ void take_leases(Candidate& candidate, const model::Snapshot& snapshot,
     if (one.unit != id) continue;
     if (candidate.lease == nullptr) candidate.lease = &one;
     candidate.busy = true;
+    candidate.share_taken_permille += one.share_permille;
     if (one.memory_bytes == 0 && candidate.obstacle == Obstacle::kNone)
       candidate.obstacle = Obstacle::kLeased;
     std::uint64_t used = 0;

@@ -37,6 +37,7 @@ struct Candidate {
   const model::Holding* lease = nullptr;  // the first that a job has on it
   std::optional<std::uint64_t>
       free_bytes;  // beside what jobs were promised; nullopt: the device does not tell
+  int share_taken_permille = 0;                 // of its time, by jobs
   std::optional<std::uint64_t> capacity_bytes;  // free when nobody uses it; nullopt: not known
 
   [[nodiscard]] Unit unit() const {

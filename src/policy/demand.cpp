@@ -99,9 +99,11 @@ Result<Demand> demand_of(const model::Request& request, const model::Snapshot& s
   demand.devices = static_cast<int>(placement->devices.size());
   demand.cpus = request.cpus.value_or(0);
   demand.memory_bytes = request.memory_bytes.value_or(0);
+  demand.share_permille = request.share_permille.value_or(0);
   demand.beside_strangers = (!request.gpus && !request.memory_bytes) || !request.devices.empty();
   if (demand.devices == 0) {
     demand.memory_bytes = 0;
+    demand.share_permille = 0;
     demand.beside_strangers = false;
     return demand;
   }
@@ -136,6 +138,7 @@ model::Request on_cpu(model::Request request) {
   request.gpus = 0;
   request.devices.clear();
   request.memory_bytes.reset();
+  request.share_permille.reset();
   return request;
 }
 

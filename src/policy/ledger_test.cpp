@@ -52,7 +52,8 @@ Request memory(std::uint64_t gib) {
 void note(Ledger& ledger, std::uint64_t job, const Snapshot& machine, const Request& request,
           const Placement& placement) {
   for (const int device : placement.devices)
-    ledger.holdings.push_back({job, "", unit(machine, device), request.memory_bytes.value_or(0)});
+    ledger.holdings.push_back({job, "", unit(machine, device), request.memory_bytes.value_or(0),
+                               request.share_permille.value_or(0)});
   if (request.cpus)
     for (const int cpu : berth::model::parse_cpu_list(placement.cpus).value_or(std::vector<int>()))
       ledger.cpus.push_back(cpu);
@@ -105,6 +106,33 @@ TEST_CASE("memory that was promised is gone, used or not, and counts once") {
   CHECK_FALSE(place(memory(5), s, ledger));
 }
 
+TEST_CASE("no more of a device's time is promised than there is") {
+  const Snapshot s = two_gpus();
+  const auto asks = [](int share) {
+    Request request = memory(2);
+    request.share_permille = share;
+    return request;
+  };
+  const Ledger ledger = with({{1, "zhao", unit(s, 0), 2 * kGiB, 700}, {2, "", unit(s, 1), kGiB}});
+  CHECK(place(asks(300), s, ledger)->devices == std::vector{0});  // the tighter fit
+  CHECK(place(asks(301), s, ledger)->devices == std::vector{1});
+  CHECK(place(memory(2), s, ledger)->devices == std::vector{0});
+  Request named = asks(400);
+  named.devices = {"0"};
+  const auto refused = place(named, s, ledger);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().id == "E0412");
+  CHECK(refused.error().message.find("40 % of its time") != std::string::npos);
+  CHECK(refused.error().message.find("job 1 (zhao) 2.00 GiB 70 %") != std::string::npos);
+  Request both = asks(301);
+  both.gpus = 2;
+  CHECK(place(both, s, ledger).error().id == "E0412");
+  for (const int none : {0, -5, 1001}) CHECK(place(asks(none), s, ledger).error().id == "E0102");
+  Request alone = gpus(1);
+  alone.share_permille = 500;
+  CHECK(place(alone, s, with({})).error().id == "E0013");
+}
+
 TEST_CASE("a job's process is a stranger on a device that the job was not given") {
   Snapshot s = two_gpus();
   use(s, 1, 4, true);
@@ -149,6 +177,8 @@ TEST_CASE("random leases never give one device twice, nor more memory or cores t
       Request request = random() % 3 == 0   ? gpus(static_cast<int>(random() % 3))
                         : random() % 3 == 0 ? Request{}
                                             : memory(1 + random() % 8);
+      if (request.memory_bytes && random() % 2 == 0)
+        request.share_permille = 1 + static_cast<int>(random() % 1000);
       if (random() % 4 == 0) request.cpus = 1 + static_cast<int>(random() % 4);
       const auto placement = place(request, s, ledger);
       if (placement) note(ledger, job, s, request, *placement);
@@ -157,14 +187,16 @@ TEST_CASE("random leases never give one device twice, nor more memory or cores t
       std::erase_if(ledger.holdings, [&](const Holding& one) { return one.job == gone; });
     }
     std::map<std::string, std::uint64_t> promised;
-    std::map<std::string, int> alone, shared;
+    std::map<std::string, int> alone, shared, time;
     for (const Holding& one : ledger.holdings) {
       promised[one.unit] += one.memory_bytes;
+      time[one.unit] += one.share_permille;
       ++(one.memory_bytes == 0 ? alone : shared)[one.unit];
     }
     for (int i = 0; i < count; ++i) {
       const std::string id = unit(s, i);
       CHECK(alone[id] <= 1);
+      CHECK(time[id] <= 1000);
       CHECK((alone[id] == 0 || shared[id] == 0));
       CHECK(promised[id] <= *s.devices[static_cast<std::size_t>(i)].readings.memory_total_bytes);
     }

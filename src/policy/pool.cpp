@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/result.hpp"
+#include "model/run.hpp"
 
 namespace berth::policy {
 namespace {
@@ -16,7 +17,8 @@ bool free_for(const Slot& slot, const Demand& demand) {
   if (!slot.usable || slot.alone) return false;
   if (demand.memory_bytes == 0)
     return slot.leases == 0 && (!slot.in_use || demand.beside_strangers);
-  return left(slot) >= demand.memory_bytes;
+  return left(slot) >= demand.memory_bytes &&
+         slot.share_taken_permille + demand.share_permille <= model::kWholePermille;
 }
 
 std::vector<int> possible(const Pool& pool, const Demand& demand) {
@@ -61,6 +63,7 @@ void take(Pool& pool, const Demand& demand, const std::vector<int>& devices) {
     Slot& slot = pool.devices.at(static_cast<std::size_t>(at));
     ++slot.leases;
     slot.memory_taken_bytes += demand.memory_bytes;
+    slot.share_taken_permille += demand.share_permille;
     if (demand.memory_bytes == 0) slot.alone = true;
   }
 }
@@ -72,6 +75,7 @@ void give_back(Pool& pool, const Demand& demand, const std::vector<int>& devices
     BERTH_CHECK(slot.leases > 0 && slot.memory_taken_bytes >= demand.memory_bytes);
     --slot.leases;
     slot.memory_taken_bytes -= demand.memory_bytes;
+    slot.share_taken_permille -= demand.share_permille;
     if (demand.memory_bytes == 0) slot.alone = false;
   }
 }
@@ -84,6 +88,7 @@ Pool common(const Pool& a, const Pool& b) {
     Slot& slot = out.devices[at];
     const Slot& other = b.devices[at];
     slot.memory_taken_bytes = std::max(slot.memory_taken_bytes, other.memory_taken_bytes);
+    slot.share_taken_permille = std::max(slot.share_taken_permille, other.share_taken_permille);
     slot.leases = std::max(slot.leases, other.leases);
     slot.alone = slot.alone || other.alone;
     slot.usable = slot.usable && other.usable;

@@ -13,6 +13,7 @@ namespace berth::policy {
 struct Demand {
   int devices = 1;                 // 0: the CPU alone
   std::uint64_t memory_bytes = 0;  // on each of them, beside other leases; 0: the whole device
+  int share_permille = 0;          // of the time of each of them; 0: none was asked for
   int cpus = 0;
   std::vector<int> allowed = {};  // positions in Pool::devices, ascending; empty: any
   bool beside_strangers = false;  // a device that somebody without a lease uses will do
@@ -24,6 +25,7 @@ struct Demand {
 struct Slot {
   std::uint64_t memory_bytes = 0;        // 0: not known, so it is only given whole
   std::uint64_t memory_taken_bytes = 0;  // leased, or used by somebody without a lease
+  int share_taken_permille = 0;
   int leases = 0;
   bool alone = false;   // one lease has it all
   bool usable = true;   // neither broken nor drained

@@ -180,6 +180,23 @@ TEST_CASE("Memory on shared devices is never promised twice") {
   CHECK(start_all(queue, minutes(2)) == Ids{9});
 }
 
+TEST_CASE("A device's time is never promised twice") {
+  Queue queue(gpus(1, 24 * kGiB));
+  for (JobId id = 1; id <= 4; ++id) {
+    WaitingJob part = job(id, static_cast<int>(id), 1);
+    part.demand.memory_bytes = kGiB;
+    part.demand.share_permille = 400;
+    queue.add(part);
+  }
+  CHECK(start_all(queue, seconds(0)) == Ids{1, 2});
+  queue.ended(2, minutes(1));
+  CHECK(start_all(queue, minutes(1)) == Ids{3});
+  WaitingJob no_part = job(9, 9, 1);
+  no_part.demand.memory_bytes = kGiB;
+  queue.add(no_part);
+  CHECK(start_all(queue, minutes(1)) == Ids{9});
+}
+
 TEST_CASE(
     "Somebody without a lease keeps a device from being given whole, and their memory from being "
     "shared") {

@@ -129,15 +129,18 @@ class Leases(Daemon):
         def work(seed):
             chance, client = random.Random(seed), self.client()
             for _ in range(each):
-                wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB}])
+                wish = chance.choice([{"gpus": 1}, {"gpus": 2}, {"memory_bytes": chance.randint(1, 23) * GIB},
+                                      {"memory_bytes": GIB, "share_permille": chance.randint(1, 1000)}])
                 job = client.submit(request=wish)
                 if job["state"] == "waiting":
                     job = client.job(job["id"], "started")
                 with lock:
                     for device in job["devices"]:
                         mine = held.setdefault(device["uuid"], {})
-                        mine[job["id"]] = device["memory_bytes"]
-                        if len(mine) > 1 and None in mine.values() or sum(one or 0 for one in mine.values()) > 23.7 * GIB:
+                        mine[job["id"]] = (device["memory_bytes"], device["share_permille"] or 0)
+                        memory = [one for one, _ in mine.values()]
+                        if len(mine) > 1 and None in memory or sum(one or 0 for one in memory) > 23.7 * GIB \
+                                or sum(part for _, part in mine.values()) > 1000:
                             wrong.append(dict(mine))
                 with lock:
                     for device in job["devices"]:

@@ -71,6 +71,21 @@ class Queue(Caller):
         third = self.run_job("waiting", "--gpus", "4", "--name", "third", "--", "true")
         return first, second, third
 
+    def test_a_share_of_a_gpus_time_is_kept_for_a_job(self):
+        part = ("--devices", "0", "--memory", "1GiB", "--share")
+        self.says("run", "--queue", *part, "70%", "--", "sleep", "100")
+        self.says("run", "--queue", *part, "0.4", "--", "true")
+        self.assertIn("1.00 GiB on a GPU, 40 % of the time", self.says("why", "2"))
+        self.assertIn("1.00 GiB, 70 %", self.says("jobs"))
+        one, two = sorted(self.document("jobs")["jobs"], key=lambda job: job["id"])
+        self.assertEqual((one["share_permille"], one["devices"][0]["share_permille"], two["state"]), (700, 700, "waiting"))
+        gpu = self.document("ls")["devices"][0]
+        self.assertEqual([(lease["job"], lease["share_permille"]) for lease in gpu["leases"]], [(1, 700)])
+        self.says("run", *part, "30%", "--no-wait", "--", "true")
+        self.assertIn("(E0013)", self.berth("run", "--share", "30%", "--", "true").stderr)
+        self.says("cancel", "1")
+        self.says("wait", "2")
+
     def test_without_a_broker_there_are_no_jobs(self):
         self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
         self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": []})

@@ -1,0 +1,274 @@
+#include "policy/placement_refusal.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "model/device_use.hpp"
+#include "policy/affinity.hpp"
+
+namespace berth::policy {
+
+Candidates visible_of(const Search& search) {
+  Candidates out;
+  for (const Candidate& c : search.all)
+    if (search.visible.allows(c.unit().device, c.unit().partition_uuid)) out.push_back(c);
+  return out;
+}
+
+Candidates usable_of(const Candidates& from) {
+  return only(from, [](const Candidate& c) { return c.obstacle == Obstacle::kNone; });
+}
+
+Candidates idle_of(const Candidates& from) {
+  return only(from, [](const Candidate& c) { return !c.busy; });
+}
+
+const Candidate& freest(const Candidates& from) {
+  return *std::max_element(from.begin(), from.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.free_bytes.value_or(0), -a.device->index) <
+           std::tuple(b.free_bytes.value_or(0), -b.device->index);
+  });
+}
+
+bool has_share(const Candidate& c, const Search& search) {
+  return c.share_taken_permille + search.request.share_permille.value_or(0) <=
+         model::kWholePermille;
+}
+
+namespace {
+
+// Sentences.
+
+/// A size that is certainly free, as --memory takes it.
+std::string memory_to_ask_for(std::uint64_t free) {
+  return free >= (1ULL << 30) ? fmt::format("{}GiB", free >> 30)
+                              : fmt::format("{}MiB", std::max<std::uint64_t>(1, free >> 20));
+}
+
+/// "job 12 (zhao); job 14 (li) 8.0 GiB"
+std::string leases_of(const Candidate& c, const Search& search) {
+  std::string out;
+  const std::string id = unit_id(*c.device, c.partition);
+  for (const model::Holding& one : search.ledger.holdings) {
+    if (one.unit != id) continue;
+    out += out.empty() ? "" : "; ";
+    // Job 0: nobody's.
+    if (one.job == 0) {
+      out += one.user.empty() ? text("drained: it gets no new jobs")
+                              : text("a job of another user's broker");
+      continue;
+    }
+    out += one.user.empty() ? text("job {}", one.job)
+                            : text("job {} ({})", one.job, printable(one.user));
+    if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);
+    if (one.share_permille != 0) out += " " + show_share(one.share_permille);
+  }
+  return out;
+}
+
+std::string holders(const Candidates& candidates, const Search& search) {
+  constexpr std::size_t kMostLines = 4;
+  const auto taken =
+      only(candidates, [](const Candidate& c) { return c.busy || c.obstacle != Obstacle::kNone; });
+  std::string out;
+  for (std::size_t i = 0; i < taken.size() && i < kMostLines; ++i)
+    out += "\n  " + held(taken[i], search);
+  if (taken.size() > kMostLines) out += "\n  " + text("and {} more", taken.size() - kMostLines);
+  return out;
+}
+
+// Refusals.
+
+std::string counted(int count, const std::string& name) {
+  return count == 1 ? name : fmt::format("{} × {}", count, name);
+}
+
+Error none_here(const Search& search) {
+  const model::Driver& driver = search.snapshot.driver;
+  const bool broken = driver.state == "error" || driver.state == "no answer";
+  // A driver that fails hides what there is.
+  std::string message =
+      broken ? text("no GPU of this machine can be used") : text("there is no GPU on this machine");
+  std::map<std::string, int> not_managed, out_of_reach;
+  for (const model::Device& device : search.snapshot.devices) {
+    if (device.managed) continue;
+    const bool drivers =
+        broken && device.vendor == model::Vendor::kNvidia && device.kernel_driver != "vfio-pci";
+    ++(drivers ? out_of_reach : not_managed)[printable(device.name)];
+  }
+  for (const auto& [name, count] : out_of_reach)
+    message += "\n  " + text("the driver does not reach it: {}", counted(count, name));
+  for (const auto& [name, count] : not_managed)
+    message += "\n  " + text("seen, but not managed by Berth: {}", counted(count, name));
+  if (broken && !driver.message.empty()) message += "\n  " + driver.message;
+  const std::string cpu = call_with(search.request, "--cpu");
+  return {ErrorCode::kNoDevice, "E0411", std::move(message),
+          broken && !driver.hint.empty() ? driver.hint + "\n" + cpu : cpu};
+}
+
+/// What would work now, for the hint.
+std::string instead(const Search& search, const Candidates& visible, int count) {
+  std::string hint;
+  const auto usable = usable_of(visible);
+  for (int fewer = count - 1; fewer >= 1 && hint.empty(); --fewer)
+    if (!choose(idle_of(usable), fewer, {}).empty())
+      hint = call_with(search.request, fmt::format("--gpus {}", fewer));
+  if (!usable.empty()) {
+    const auto free = freest(usable).free_bytes.value_or(0);
+    if (free >= (1ULL << 20))
+      hint += (hint.empty() ? "" : "\n") +
+              call_with(search.request, fmt::format("--memory {}", memory_to_ask_for(free)));
+  }
+  return hint.empty() ? call_with(search.request, "--cpu") : hint;
+}
+
+Error too_few(const Search& search, const Candidates& visible, std::size_t here, int count) {
+  std::string message =
+      text_n("{} GPU is here, {} were asked for", "{} GPUs are here, {} were asked for",
+             static_cast<long long>(here), here, count);
+  const auto parted = only(search.all, [](const Candidate& c) { return c.partition != nullptr; });
+  if (!parted.empty() && count > 1)
+    message +=
+        "\n  " + text("a GPU with MIG on does not count: CUDA shows a program one partition");
+  return {ErrorCode::kNoDevice, "E0411", std::move(message), instead(search, visible, count)};
+}
+
+Error hidden(const Search& search, const Candidates& visible, std::size_t left, int count) {
+  return {ErrorCode::kRefused, "E0416",
+          text_n("{} leaves {} of {} GPUs, {} was asked for",
+                 "{} leaves {} of {} GPUs, {} were asked for", count, search.visible.variables,
+                 left, search.all.size(), count),
+          left > 0 ? instead(search, visible, count)
+                   : text("unset the variable, or: {}", call_with(search.request, "--cpu"))};
+}
+
+std::size_t whole_devices(const Candidates& from) {
+  return static_cast<std::size_t>(std::count_if(
+      from.begin(), from.end(), [](const Candidate& c) { return c.partition == nullptr; }));
+}
+
+/// Nothing that ends would mend it, so nobody should wait for it: E0420 instead of E0412.
+Error never(const Search& search, std::string message, const Candidates& visible, int count) {
+  return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
+}
+
+/// A silent device may answer again, and a taken one be given back; the others need a person.
+bool may_come_free(const Candidate& c) {
+  return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
+         c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
+}
+
+/// Too many of the devices are lost, forbidden or the like.
+std::optional<Error> too_few_usable(const Search& search, const Candidates& visible, int count) {
+  const auto possible = only(visible, may_come_free);
+  if (!choose(possible, count, {}).empty()) return std::nullopt;
+  return never(search,
+               text_n("{} GPU of this machine can be used, {} were asked for",
+                      "{} GPUs of this machine can be used, {} were asked for",
+                      static_cast<long long>(possible.size()), possible.size(), count) +
+                   holders(visible, search),
+               visible, count);
+}
+
+/// What is waited for is that a device answers again: no job's end brings that about.
+std::string instead_of_silence(const Search& search, const Candidates& visible, int count) {
+  const auto speaking = only(visible, [](const Candidate& c) {
+    return may_come_free(c) && c.obstacle != Obstacle::kNoAnswer;
+  });
+  const std::string hint = instead(search, visible, count);
+  return choose(speaking, count, {}).empty() ? "berth doctor\n" + hint : hint;
+}
+
+/// More than the devices hold when nobody uses them.
+std::optional<Error> too_large(const Search& search, const Candidates& visible, int count,
+                               std::uint64_t need) {
+  const auto fits = [&](const Candidate& c) { return c.capacity_bytes.value_or(need) >= need; };
+  if (visible.empty() || !choose(only(visible, fits), count, {}).empty()) return std::nullopt;
+  const auto largest =
+      std::max_element(visible.begin(), visible.end(), [](const Candidate& a, const Candidate& b) {
+        return a.capacity_bytes.value_or(0) < b.capacity_bytes.value_or(0);
+      });
+  std::string message =
+      count == 1 ? text("no device has {} of memory", show_bytes(need))
+                 : text("there are no {} devices with {} of memory", count, show_bytes(need));
+  if (largest->capacity_bytes)
+    message += "\n  " + text("the largest is {} with {}", label(*largest),
+                             show_bytes(*largest->capacity_bytes));
+  return never(search, std::move(message), visible, 1);
+}
+
+}  // namespace
+
+std::string held(const Candidate& c, const Search& search) {
+  const std::string users = users_of(c, search.snapshot);
+  if (c.lease != nullptr) return fmt::format("{}: {}", label(c), leases_of(c, search));
+  if (c.obstacle != Obstacle::kNone) return fmt::format("{}: {}", label(c), sentence(c.obstacle));
+  if (!users.empty()) return fmt::format("{}: {}", label(c), users);
+  return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
+                : text("{}: free", label(c));
+}
+
+Error none_free(const Search& search, const Candidates& visible, int count) {
+  if (choose(visible, count, {}).empty())
+    return never(search, text("several GPUs for one job are whole ones of one vendor"), visible,
+                 count);
+  if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
+  const std::size_t idle = idle_of(usable_of(visible)).size();
+  std::string message =
+      text_n("{} of {} GPUs is free, {} wanted", "{} of {} GPUs are free, {} wanted",
+             static_cast<long long>(idle), idle, visible.size(), count);
+  if (idle >= static_cast<std::size_t>(count))
+    message += "\n  " + text("several GPUs for one job are whole ones of one vendor");
+  return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
+          instead_of_silence(search, visible, count)};
+}
+
+Error no_share(const Search& search, const Candidates& enough, int count) {
+  const std::string share = show_share(*search.request.share_permille);
+  const std::string message =
+      count == 1 ? text("no device with so much memory has {} of its time free", share)
+                 : text("fewer than {} devices with so much memory have {} of their time free",
+                        count, share);
+  return {ErrorCode::kRefused, "E0412", message + holders(enough, search),
+          instead(search, enough, 1)};
+}
+
+Error no_memory(const Search& search, const Candidates& visible, int count, std::uint64_t need) {
+  if (auto error = too_large(search, visible, count, need)) return *std::move(error);
+  if (auto error = too_few_usable(search, visible, count)) return *std::move(error);
+  const auto usable = usable_of(visible);
+  const auto enough =
+      only(usable, [&](const Candidate& c) { return c.free_bytes.value_or(0) >= need; });
+  std::string message = count == 1 ? text("no device has {} free", show_bytes(need))
+                                   : text_n("{} device has {} free, {} were asked for",
+                                            "{} devices have {} free, {} were asked for",
+                                            static_cast<long long>(enough.size()), enough.size(),
+                                            show_bytes(need), count);
+  if (usable.empty())
+    return {ErrorCode::kRefused, "E0412", message + holders(visible, search),
+            instead_of_silence(search, visible, count)};
+  const Candidate& best = freest(usable);
+  if (!best.free_bytes)
+    return {ErrorCode::kRefused, "E0412",
+            message + "\n  " + text("the devices do not tell how much memory is free"),
+            call_with(search.request, "--gpus 1")};
+  message += "\n  " + text("the freest is {} with {}", label(best), show_bytes(*best.free_bytes)) +
+             holders(usable, search);
+  return {ErrorCode::kRefused, "E0412", std::move(message), instead(search, visible, 1)};
+}
+
+std::optional<Error> too_few_at_all(const Search& search, const Candidates& visible, int count) {
+  if (search.all.empty()) return none_here(search);
+  const std::size_t here = count == 1 ? search.all.size() : whole_devices(search.all);
+  if (here < static_cast<std::size_t>(count)) return too_few(search, visible, here, count);
+  const std::size_t left = count == 1 ? visible.size() : whole_devices(visible);
+  if (left < static_cast<std::size_t>(count)) return hidden(search, visible, left, count);
+  return std::nullopt;
+}
+
+}  // namespace berth::policy
