@@ -38,15 +38,22 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
   if (::geteuid() != 0)
     return Error{ErrorCode::kPermissionDenied, "E0924",
                  text("only root may serve all users of the machine"), "sudo berth serve --system"};
-  const std::string socket = system::kSystemSocket;
-  const std::string runtime = socket.substr(0, socket.rfind('/'));
+  // Named folders come first, as everywhere: the broker of a machine that is played takes nothing
+  // of the real one's.
+  std::string runtime(system::kSystemSocket, std::string_view(system::kSystemSocket).rfind('/'));
+  if (env_nonempty("BERTH_RUNTIME_DIR")) {
+    auto named = system::runtime_folder();
+    if (!named) return std::move(named).error();
+    runtime = *std::move(named);
+  }
   bool made = false;
   if (auto folder = system::make_private_folder(runtime, made); !folder)
     return std::move(folder).error();
   if (made) static_cast<void>(::chmod(runtime.c_str(), 0755));  // all users come to the socket
   serve::DaemonOptions options;
-  options.socket = socket;
-  options.state_folder = system::kSystemState;
+  options.socket = runtime + "/berth.sock";
+  options.state_folder =
+      env_nonempty("BERTH_STATE_DIR") ? system::state_folder() : system::kSystemState;
   options.for_all = true;
   // The control groups of this machine are real, also where the machine is played: its jobs are
   // kept apart from those of the real one's broker.

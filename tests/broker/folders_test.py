@@ -67,6 +67,13 @@ class Folders(Machine):
         self.assertEqual(job.returncode, 0)
         self.assertIn("no lease:", job.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may serve all users")
+    def test_the_broker_of_all_users_of_a_simulated_machine_is_that_machines(self):
+        broker = self.start("serve", "--system")
+        self.assertEqual(broker.stdout.readline(), f"serving at {self.runtime}/berth.sock\n")
+        self.assertTrue((self.state / "journal.db").is_file())
+        self.assertEqual(self.queue("--gpus", "1", "--", "true"), 1)
+
     def test_a_stale_socket_is_replaced(self):
         first = self.queue("--gpus", "1", "--", "true")
         self.end_brokers()

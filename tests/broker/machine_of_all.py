@@ -42,6 +42,11 @@ def enter():
     os.execvpe(private[0], [*private, sys.executable, *sys.argv], {**os.environ, MARK: "ours"})
 
 
+def without_folders(variables):
+    """Nothing names a broker, nor its folders."""
+    return {key: word for key, word in variables.items() if key not in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR")}
+
+
 class Person:
     """A user, and a simulation of the machine that is theirs to read."""
 
@@ -59,8 +64,7 @@ class Person:
         self.as_them = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
         plain = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self.home), "TMPDIR": str(self.home)}
         self.machine, variables = switch_on([*self.as_them, berth], machine, env=plain)
-        # Nothing names a broker: the system's is found by itself.
-        self.variables = {key: word for key, word in variables.items() if key not in ("BERTH_RUNTIME_DIR", "BERTH_STATE_DIR")}
+        self.variables = without_folders(variables)
         self.started = []
 
     def leave(self):
@@ -93,6 +97,7 @@ class MachineOfAll(unittest.TestCase):
     def setUp(self):
         self.root_machine, self.variables = switch_on(self.berth, self.machine)
         self.addCleanup(switch_off, self.root_machine)
+        self.of_the_system = without_folders(self.variables)
         self.people = []
         self.serve()
         self.addCleanup(self.clean)
@@ -120,7 +125,7 @@ class MachineOfAll(unittest.TestCase):
         return not any(group.exists() for group in groups)
 
     def serve(self, program=None, *options):
-        self.broker = subprocess.Popen([program or self.berth, "serve", "--system", *options], env=self.variables, text=True,
+        self.broker = subprocess.Popen([program or self.berth, "serve", "--system", *options], env=self.of_the_system, text=True,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         said = self.broker.stdout.readline()
         if not said.startswith("serving "):
