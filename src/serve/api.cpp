@@ -200,6 +200,7 @@ void Api::show_array(JobId id, const Call& call, const Answer& answer) {
   const auto jobs = execution_.broker().jobs_of_array(id);
   if (jobs.empty()) return answer.send(refusal(no_such_job(id)));
   std::vector<output::ShownJob> all;
+  all.reserve(jobs.size());
   for (const JobId one : jobs) all.push_back(shown(*execution_.broker().job(one), call));
   const bool is_new = call.method == "POST" && call.path.ends_with("/jobs");
   answer.send({is_new ? 201 : 200, output::array_json(id, all)});

@@ -115,7 +115,7 @@ Result<JobId> Execution::submit(const broker::Submission& asked, const Peer& pee
   know_user(asked.job);
   if (asked.job.queued)
     if (auto kept = keep_launch(asked, peer); !kept) return std::move(kept).error();
-  const auto id = broker_.submit(asked.job, now());
+  auto id = broker_.submit(asked.job, now());
   if (id && !asked.job.queued) watches_.watch(*id, asked.job.owners);
   return id;
 }
