@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/lease.hpp"
+#include "client/lease.hpp"
 #include "output/error.hpp"
 #include "output/jobs_text.hpp"
 #include "system/runtime_folder.hpp"
@@ -55,17 +55,17 @@ std::string job_path(JobId id, std::string_view rest) {
 }
 
 Result<std::optional<JobCalls>> JobCalls::reach(IfNone if_none) {
-  auto client = broker_here(IfNone::kFail);
+  auto client = client::broker_here(IfNone::kFail);
   if (client) return std::optional(JobCalls(*std::move(client)));
   if (client.error().id != "E0920") return std::move(client).error();
   if (if_none == IfNone::kFail || !has_journal()) return std::optional<JobCalls>();
-  client = broker_here(IfNone::kStart);
+  client = client::broker_here(IfNone::kStart);
   if (!client) return std::move(client).error();
   return std::optional(JobCalls(*std::move(client)));
 }
 
 Result<JobCalls> JobCalls::reach_or_start() {
-  auto client = broker_here(IfNone::kStart);
+  auto client = client::broker_here(IfNone::kStart);
   if (!client) return std::move(client).error();
   return JobCalls(*std::move(client));
 }

@@ -2,10 +2,31 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "client/jobs.hpp"
+#include "client/lease.hpp"
+#include "policy/candidates.hpp"
+#include "serve/observer.hpp"
 
 namespace berth::cli {
+namespace {
+
+/// A list is shown without leases rather than late.
+constexpr std::chrono::milliseconds kPatience(1000);
+
+/// The device, or the partition that is meant, is this job's.
+bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
+           const model::Device& device, const std::string& partition) {
+  const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
+  return std::any_of(holdings.begin(), holdings.end(),
+                     [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
+}
+
+}  // namespace
 
 Result<model::Snapshot> look(const Context& context, Processes processes, bool opencl) {
   const Arguments& asked = context.arguments;
@@ -21,6 +42,30 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
   if (asked.has("--no-opencl")) options.opencl = inventory::OpenCl::kNever;
   options.on_slow = [&context](std::string_view says) { context.err(printable(says) + "\n"); };
   return inventory::observe(inventory::Sources::from_environment(), options);
+}
+
+void add_leases(model::Snapshot& snapshot) {
+  auto client = client::broker_here(client::IfNone::kFail);
+  if (!client) return;
+  const auto answer = client->call("GET", "/v1/jobs", {}, kPatience);
+  if (!answer) return;
+  const auto jobs = client::jobs_in(*answer);
+  if (!jobs) return;
+  snapshot.leases = client::ledger_of(*jobs, client::closed_in(*answer)).holdings;
+  std::vector<serve::JobRoot> roots;
+  for (const model::Job& job : *jobs)
+    for (const model::ProcessId& owner : job.owners) roots.push_back({job.id, owner.pid});
+  const auto known = serve::processes_of(snapshot, roots, "/proc");
+  for (model::DeviceProcess& process : snapshot.processes) {
+    const auto of_job = std::find_if(known.begin(), known.end(), [&](const model::JobProcess& one) {
+      return one.pid == process.pid;
+    });
+    if (of_job == known.end()) continue;
+    for (const model::Device& device : snapshot.devices)
+      if (device.index == process.device &&
+          holds(*snapshot.leases, of_job->job, device, process.partition_uuid))
+        process.job = of_job->job;
+  }
 }
 
 output::View view_of(const Arguments& arguments) {

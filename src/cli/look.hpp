@@ -18,6 +18,9 @@ enum class Processes { kUsers, kAll };
 /// load). Fails with kInvalidArgument (E0010) where --opencl and --no-opencl are both given.
 [[nodiscard]] Result<model::Snapshot> look(const Context& context, Processes processes,
                                            bool opencl = true);
+/// What is leased, and which processes belong to the jobs that have it; nothing where no broker
+/// runs.
+void add_leases(model::Snapshot& snapshot);
 /// --device, --user, --mine and --sort.
 [[nodiscard]] output::View view_of(const Arguments& arguments);
 

@@ -1,4 +1,3 @@
-#include "cli/lease.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
 #include "output/json.hpp"

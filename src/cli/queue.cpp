@@ -1,4 +1,5 @@
 #include "cli/queue.hpp"
+#include "client/lease.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,6 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "broker/job_record.hpp"
-#include "cli/lease.hpp"
 #include "client/jobs.hpp"
 #include "model/array_range.hpp"
 
@@ -103,7 +103,7 @@ Result<int> queue_job(const Context& context, const model::Request& request,
       return Error(range.error()).during("--array");
   auto body = body_of(*job, variables, array);
   if (!body) return std::move(body).error();
-  auto client = broker_here(client::IfNone::kStart);
+  auto client = client::broker_here(client::IfNone::kStart);
   if (!client) return std::move(client).error();
   const auto answer = client->call("POST", "/v1/jobs", *std::move(body));
   if (!answer) return answer.error();

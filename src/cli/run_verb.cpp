@@ -17,10 +17,10 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/lease.hpp"
 #include "cli/queue.hpp"
 #include "cli/request_options.hpp"
 #include "cli/verbs.hpp"
+#include "client/lease.hpp"
 #include "client/machine.hpp"
 #include "inventory/observe.hpp"
 #include "model/cpu_list.hpp"
@@ -43,7 +43,7 @@ using Variables = std::map<std::string, std::string>;
 /// What is decided before anything starts.
 struct Plan {
   model::Snapshot snapshot;
-  std::optional<Lease> lease;  // none: on the CPU, or nobody keeps leases here
+  std::optional<client::Lease> lease;  // none: on the CPU, or nobody keeps leases here
   model::Placement placement;
   model::Environment environment;
 };
@@ -81,7 +81,7 @@ void ask_the_broker(model::Snapshot& seen) {
     return std::count_if(of.devices.begin(), of.devices.end(), model::is_gpu);
   };
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
-  auto client = broker_here(client::IfNone::kFail);
+  auto client = client::broker_here(client::IfNone::kFail);
   if (!client) return;
   const auto answer = client->call("GET", "/v1/machine");
   if (!answer) return;
@@ -139,19 +139,20 @@ Result<model::Placement> wait_for_place(const Context& context, const model::Job
 
 /// What is on a device, or has cores to itself, is leased. What is on the CPU is told to a broker
 /// that is there anyway, and starts none.
-Result<std::optional<Lease>> lease_for(const Context& context, model::Job job,
-                                       const model::Request& request,
-                                       const model::Snapshot& snapshot) {
-  auto around = Lease::around_us(request);
+Result<std::optional<client::Lease>> lease_for(const Context& context, model::Job job,
+                                               const model::Request& request,
+                                               const model::Snapshot& snapshot) {
+  auto around = client::Lease::around_us(request);
   if (!around || *around) return around;
   const auto place = policy::place(request, snapshot);
   if (!place && place.error().id != "E0412") return place.error();
   const bool needed = !place || !place->devices.empty() || request.cpus;
   job.request = request;
-  const Lease::Wishes wishes{std::move(job), !never_waits(context),
-                             [&](const Error& held) { note_waiting(context, request, held); }};
-  auto lease =
-      Lease::take(wishes, snapshot, needed ? client::IfNone::kStart : client::IfNone::kFail);
+  const client::Lease::Wishes wishes{std::move(job), !never_waits(context), [&](const Error& held) {
+                                       note_waiting(context, request, held);
+                                     }};
+  auto lease = client::Lease::take(wishes, snapshot,
+                                   needed ? client::IfNone::kStart : client::IfNone::kFail);
   if (lease) return std::optional(*std::move(lease));
   const Error& error = lease.error();
   const bool no_broker = error.code == ErrorCode::kUnavailable || error.id == "E0921";
@@ -159,7 +160,7 @@ Result<std::optional<Lease>> lease_for(const Context& context, model::Job job,
   if (needed && error.id != "E0920")  // that: a recorded machine
     note(context, text("no lease: {} ({}); another job may choose the same device", error.message,
                        error.id));
-  return std::optional<Lease>();
+  return std::optional<client::Lease>();
 }
 
 Result<Plan> make_plan(const Context& context, model::Request request, const Variables& variables) {
@@ -184,7 +185,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
     if (plan.lease && plan.lease->waited()) plan.snapshot = look(context, false);
   }
   auto placement = plan.lease ? plan.lease->placement(request, plan.snapshot)
-                   : dry      ? policy::place(request, plan.snapshot, ledger_now())
+                   : dry      ? policy::place(request, plan.snapshot, client::ledger_now())
                               : wait_for_place(context, *job, request, plan.snapshot);
   if (!placement) return std::move(placement).error();
   plan.placement = std::move(*placement);
@@ -351,7 +352,7 @@ void report_no_start(const Context& context, const ReportFile& file, const Form&
 /// The sampler, which also hands the lease on to the keeper: it may outlive us by a moment.
 class LeasedJob : public run::Watcher {
  public:
-  LeasedJob(run::Watcher& watcher, std::optional<Lease>& lease)
+  LeasedJob(run::Watcher& watcher, std::optional<client::Lease>& lease)
       : watcher_(watcher), lease_(lease) {}
   void born(pid_t keeper) override {
     const auto entered = lease_->enter(keeper);
@@ -374,7 +375,7 @@ class LeasedJob : public run::Watcher {
 
  private:
   run::Watcher& watcher_;
-  std::optional<Lease>& lease_;
+  std::optional<client::Lease>& lease_;
   std::optional<Error> trouble_;
   bool shared_ = false;
 };

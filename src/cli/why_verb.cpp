@@ -10,9 +10,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/job_calls.hpp"
-#include "cli/lease.hpp"
 #include "cli/look.hpp"
 #include "cli/verbs.hpp"
+#include "client/lease.hpp"
 #include "model/device_selector.hpp"
 #include "output/jobs_text.hpp"
 #include "policy/candidates.hpp"
@@ -218,7 +218,7 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   auto seen = look(context, Processes::kAll, false);
   if (!seen) return std::move(seen).error();
   scene.snapshot = *std::move(seen);
-  scene.ledger = ledger_of(story.others, client::closed_in(*list));
+  scene.ledger = client::ledger_of(story.others, client::closed_in(*list));
   scene.candidates = candidates_for(story.job.request, scene);
   for (const Candidate& one : scene.candidates) add_holders(story, one, scene);
   add_core_holders(story);

@@ -102,14 +102,14 @@ std::string reason_in(const std::string& said) {
 enum class Started { kOurs, kAnother };
 
 /// One that says that it is ready, or that another has its place.
-Result<Started> start() {
+Result<Started> start(const std::string& program) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(::strerrordesc_np(errno));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
   SpawnPlan plan;
   const int problem =
-      plan.spawn("/proc/self/exe", {"berth", "--lang", "en", "serve", "--idle", kIdle}, ours.get());
+      plan.spawn(program, {"berth", "--lang", "en", "serve", "--idle", kIdle}, ours.get());
   if (problem != 0) return cannot_start(::strerrordesc_np(problem));
   ours.reset();
   const std::string said = first_line(theirs.get());
@@ -122,7 +122,7 @@ Result<Started> start() {
 
 }  // namespace
 
-Result<Client> reach(IfNone if_none) {
+Result<Client> reach(IfNone if_none, const std::string& program) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
   if (!env_nonempty("BERTH_RUNTIME_DIR"))
@@ -133,15 +133,15 @@ Result<Client> reach(IfNone if_none) {
     auto client = Client::connect(socket);
     if (client || client.error().id != "E0920" || if_none == IfNone::kFail) return client;
     if (Clock::now() > end) return client;
-    const auto started = start();
+    const auto started = start(program);
     if (!started) return started.error();
     // Another that has the journal may not listen yet, or be about to end.
     if (*started == Started::kAnother) ::poll(nullptr, 0, pause);
   }
 }
 
-Result<Client> reach_again(const std::string& socket) {
-  if (socket != system::kSystemSocket) return reach(IfNone::kStart);
+Result<Client> reach_again(const std::string& socket, const std::string& program) {
+  if (socket != system::kSystemSocket) return reach(IfNone::kStart, program);
   const Clock::time_point end = Clock::now() + kRestart;
   for (int pause = 5;; pause = std::min(2 * pause, 200)) {
     auto client = Client::connect(socket);

@@ -2,6 +2,7 @@
 // behind it, the broker, is found or started here, and found again where it died meanwhile.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@
 #include "model/ledger.hpp"
 #include "model/snapshot.hpp"
 
-namespace berth::cli {
+namespace berth::client {
 
 class Lease {
  public:
@@ -25,15 +26,26 @@ class Lease {
     std::function<void(const Error&)> on_waiting;
   };
 
-  /// Waits until it is granted. Fails as client::reach, as the broker's place(), and with kRefused
+  /// Waits until it is granted. Fails as reach, as the broker's place(), and with kRefused
   /// (E0412) where it may not wait.
   [[nodiscard]] static Result<Lease> take(const Wishes& wishes, const model::Snapshot& snapshot,
-                                          client::IfNone if_none);
+                                          IfNone if_none);
+  /// The same in steps: asks, waits for at most so long (false: not granted yet), and takes the
+  /// question back.
+  [[nodiscard]] static Result<Lease> ask(const model::Job& job, IfNone if_none,
+                                         const std::string& program = kThisProgram);
+  [[nodiscard]] Result<bool> wait(std::chrono::milliseconds at_most);
+  void take_back();
+  /// What it waits for.
+  [[nodiscard]] Error who_holds(const model::Snapshot& snapshot);
+  /// Devices and driver, as the broker sees them.
+  [[nodiscard]] Result<model::Snapshot> machine();
   /// The lease that this process runs in already (BERTH_JOB); nullopt where there is none. It is
   /// the outer job's, so end() does nothing. Fails with kRefused (E0421) where it is too small.
   [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
 
   [[nodiscard]] model::JobId job() const { return job_.id; }
+  [[nodiscard]] bool is_granted() const { return job_.state == model::JobState::kRunning; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }
   /// It has a control group of its own, which its processes are to enter before they do anything.
@@ -54,28 +66,26 @@ class Lease {
   std::uint64_t end(const model::Outcome& outcome);
 
  private:
-  Lease(client::Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
+  Lease(Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}
   [[nodiscard]] Status wait(const Wishes& wishes, const model::Snapshot& snapshot);
-  [[nodiscard]] Error who_holds(const Wishes& wishes, const model::Snapshot& snapshot);
-  [[nodiscard]] Result<client::Response> call(std::string_view method, const std::string& path,
-                                              const std::string& body = {},
-                                              std::chrono::milliseconds at_most = {});
+  [[nodiscard]] Result<Response> call(std::string_view method, const std::string& path,
+                                      const std::string& body = {});
+  [[nodiscard]] Status reconnect();
+  void forget_connection();
 
-  std::optional<client::Client> client_;
-  std::string socket_;  // where it was, when there is none
+  std::optional<Client> client_;
+  std::string socket_;                  // where it was, when there is none
+  std::string program_ = kThisProgram;  // that starts a broker
   model::Job job_;
   bool waited_ = false, ours_ = true;
+  bool asking_ = false;  // an answer of ?wait=started is still to come
 };
 
-/// client::reach, where this machine is the one that a broker looks at.
-[[nodiscard]] Result<client::Client> broker_here(client::IfNone if_none);
+/// reach, where this machine is the one that a broker looks at.
+[[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// What running jobs have, and what no job can have.
-[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs,
-                                      const client::Closed& closed);
-/// What is leased, and which processes belong to the jobs that have it; nothing where no broker
-/// runs.
-void add_leases(model::Snapshot& snapshot);
+[[nodiscard]] model::Ledger ledger_of(const std::vector<model::Job>& jobs, const Closed& closed);
 /// That of the broker there is; an empty one where there is none.
 [[nodiscard]] model::Ledger ledger_now();
 
-}  // namespace berth::cli
+}  // namespace berth::client

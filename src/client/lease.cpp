@@ -1,4 +1,4 @@
-#include "cli/lease.hpp"
+#include "client/lease.hpp"
 
 #include <unistd.h>
 
@@ -8,15 +8,13 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
-#include "client/jobs.hpp"
+#include "client/machine.hpp"
 #include "model/cpu_list.hpp"
-#include "policy/candidates.hpp"
 #include "policy/demand.hpp"
 #include "policy/placement.hpp"
-#include "serve/observer.hpp"
 #include "system/control_group.hpp"
 
-namespace berth::cli {
+namespace berth::client {
 namespace {
 
 using model::Job;
@@ -36,22 +34,14 @@ std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
-/// The device, or the partition that is meant, is this job's.
-bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
-           const model::Device& device, const std::string& partition) {
-  const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
-  return std::any_of(holdings.begin(), holdings.end(),
-                     [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
-}
-
 }  // namespace
 
-Result<client::Client> broker_here(client::IfNone if_none) {
-  if (!is_another_machine()) return client::reach(if_none);
+Result<Client> broker_here(IfNone if_none, const std::string& program) {
+  if (!is_another_machine()) return reach(if_none, program);
   return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
 }
 
-model::Ledger ledger_of(const std::vector<Job>& jobs, const client::Closed& closed) {
+model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
   model::Ledger ledger;
   ledger.kept = true;
   for (const std::string& unit : closed.elsewhere)
@@ -71,97 +61,104 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const client::Closed& clos
 }
 
 model::Ledger ledger_now() {
-  auto client = broker_here(client::IfNone::kFail);
+  auto client = broker_here(IfNone::kFail);
   if (!client) return {};
   const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
   if (!answer) return {};
-  const auto jobs = client::jobs_in(*answer);
-  return jobs ? ledger_of(*jobs, client::closed_in(*answer)) : model::Ledger();
+  const auto jobs = jobs_in(*answer);
+  return jobs ? ledger_of(*jobs, closed_in(*answer)) : model::Ledger();
 }
 
-void add_leases(model::Snapshot& snapshot) {
-  auto client = broker_here(client::IfNone::kFail);
-  if (!client) return;
-  const auto answer = client->call("GET", "/v1/jobs", {}, kAtOnce);
-  if (!answer) return;
-  const auto jobs = client::jobs_in(*answer);
-  if (!jobs) return;
-  snapshot.leases = ledger_of(*jobs, client::closed_in(*answer)).holdings;
-  std::vector<serve::JobRoot> roots;
-  for (const Job& job : *jobs)
-    for (const model::ProcessId& owner : job.owners) roots.push_back({job.id, owner.pid});
-  const auto known = serve::processes_of(snapshot, roots, "/proc");
-  for (model::DeviceProcess& process : snapshot.processes) {
-    const auto of_job = std::find_if(known.begin(), known.end(), [&](const model::JobProcess& one) {
-      return one.pid == process.pid;
-    });
-    if (of_job == known.end()) continue;
-    for (const model::Device& device : snapshot.devices)
-      if (device.index == process.device &&
-          holds(*snapshot.leases, of_job->job, device, process.partition_uuid))
-        process.job = of_job->job;
-  }
-}
-
-Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot,
-                          client::IfNone if_none) {
-  auto client = broker_here(if_none);
+Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
+  auto client = broker_here(if_none, program);
   if (!client) return std::move(client).error();
-  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(wishes.job), kSoon);
+  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(job), kSoon);
   if (!answer) return answer.error();
-  auto job = client::job_in(*answer);
-  if (!job) return std::move(job).error();
-  Lease lease(*std::move(client), *std::move(job));
-  if (lease.job_.state == JobState::kRunning) return lease;
+  auto asked = job_in(*answer);
+  if (!asked) return std::move(asked).error();
+  Lease lease(*std::move(client), *std::move(asked));
+  lease.program_ = program;
+  return lease;
+}
+
+Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot, IfNone if_none) {
+  auto lease = ask(wishes.job, if_none);
+  if (!lease || lease->is_granted()) return lease;
   if (!wishes.may_wait) {
-    const std::string held = lease.who_holds(wishes, snapshot).message;
-    static_cast<void>(lease.call("POST", path_of(lease.job_.id, "/cancel"), {}, kSoon));
+    const std::string held = lease->who_holds(snapshot).message;
+    lease->take_back();
     return Error{ErrorCode::kRefused, "E0412", held, "berth jobs"};
   }
-  if (auto granted = lease.wait(wishes, snapshot); !granted) return std::move(granted).error();
+  if (auto granted = lease->wait(wishes, snapshot); !granted) return std::move(granted).error();
   return lease;
+}
+
+void Lease::take_back() {
+  static_cast<void>(call("POST", path_of(job_.id, "/cancel")));
 }
 
 Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
   waited_ = true;
-  bool told = false;
-  while (job_.state == JobState::kWaiting || job_.state == JobState::kHeld) {
-    const auto answer =
-        call("GET", path_of(job_.id, "?wait=started"), {}, told ? milliseconds(0) : kAtOnce);
-    if (!answer && !told) {
-      told = true;
-      wishes.on_waiting(who_holds(wishes, snapshot));
+  auto granted = wait(kAtOnce);
+  if (granted && !*granted) {
+    wishes.on_waiting(who_holds(snapshot));
+    granted = wait(milliseconds(0));
+  }
+  return granted ? Status(Done{}) : Status(std::move(granted).error());
+}
+
+Result<bool> Lease::wait(milliseconds at_most) {
+  waited_ = waited_ || !is_granted();
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  for (int failed = 0; job_.state == JobState::kWaiting || job_.state == JobState::kHeld;) {
+    if (auto here = reconnect(); !here) return std::move(here).error();
+    if (!asking_) client_->ask("GET", path_of(job_.id, "?wait=started"));
+    asking_ = true;
+    const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+    const auto answer = client_->answer(
+        at_most.count() == 0 ? at_most : std::max<milliseconds>(milliseconds(1), left));
+    if (answer && !*answer) return false;
+    if (!answer) {
+      forget_connection();
+      if (++failed > 1) return answer.error();
       continue;
     }
-    if (!answer) return answer.error();
-    auto job = client::job_in(*answer);
+    asking_ = false;
+    auto job = job_in(**answer);
     if (!job) return std::move(job).error();
     job_ = *std::move(job);
+    failed = 0;
   }
-  if (job_.state == JobState::kRunning) return Done{};
+  if (is_granted()) return true;
   return Error{ErrorCode::kRefused, "E0412",
                text("job {} was {} while it waited", job_.id, model::name(job_.state)),
                "berth jobs --all"};
 }
 
-Error Lease::who_holds(const Wishes& wishes, const model::Snapshot& snapshot) {
-  if (const auto answer = call("GET", "/v1/jobs", {}, kSoon))
-    if (const auto jobs = client::jobs_in(*answer))
-      if (const auto place = policy::place(wishes.job.request, snapshot,
-                                           ledger_of(*jobs, client::closed_in(*answer)));
+Error Lease::who_holds(const model::Snapshot& snapshot) {
+  if (const auto answer = call("GET", "/v1/jobs"))
+    if (const auto jobs = jobs_in(*answer))
+      if (const auto place =
+              policy::place(job_.request, snapshot, ledger_of(*jobs, closed_in(*answer)));
           !place)
         return place.error();
   return Error{ErrorCode::kRefused, "E0412", text("job {} waits its turn", job_.id), ""};
 }
 
+Result<model::Snapshot> Lease::machine() {
+  const auto answer = call("GET", "/v1/machine");
+  if (!answer) return answer.error();
+  return machine_in(*answer);
+}
+
 Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
   const auto id = to_number(env_nonempty("BERTH_JOB").value_or(""));
   if (!id || *id < 1) return std::optional<Lease>();
-  auto client = broker_here(client::IfNone::kFail);
+  auto client = broker_here(IfNone::kFail);
   if (!client) return std::optional<Lease>();
   const auto answer = client->call("GET", path_of(static_cast<model::JobId>(*id)), {}, kSoon);
   if (!answer) return std::optional<Lease>();
-  auto job = client::job_in(*answer);
+  auto job = job_in(*answer);
   // A variable that outlived its job, or came from another user's, says nothing.
   if (!job || job->state != JobState::kRunning || job->uid != ::geteuid())
     return std::optional<Lease>();
@@ -199,15 +196,15 @@ void Lease::share_with(pid_t keeper) {
   if (!ours_) return;
   Job owners;
   owners.owners = {{::getpid(), 0}, {keeper, 0}};
-  static_cast<void>(call("POST", path_of(job_.id, "/owners"), broker::record_of(owners), kSoon));
+  static_cast<void>(call("POST", path_of(job_.id, "/owners"), broker::record_of(owners)));
 }
 
 Status Lease::enter(pid_t keeper) {
   Job entering;
   entering.owners = {{keeper, 0}};
-  const auto answer = call("POST", path_of(job_.id, "/enter"), broker::record_of(entering), kSoon);
+  const auto answer = call("POST", path_of(job_.id, "/enter"), broker::record_of(entering));
   if (!answer) return answer.error();
-  auto job = client::job_in(*answer);
+  auto job = job_in(*answer);
   if (!job) return std::move(job).error();
   job_.access = job->access;
   return Done{};
@@ -217,30 +214,37 @@ std::uint64_t Lease::end(const model::Outcome& outcome) {
   if (!ours_) return 0;
   Job ended;
   ended.outcome = outcome;
-  const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended), kSoon);
-  const auto job = answer ? client::job_in(*answer) : Result<Job>(answer.error());
+  const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
+  const auto job = answer ? job_in(*answer) : Result<Job>(answer.error());
   return job ? job->refusals : 0;
 }
 
+void Lease::forget_connection() {
+  if (client_) socket_ = client_->socket();
+  client_.reset();
+  asking_ = false;
+}
+
+Status Lease::reconnect() {
+  if (client_) return Done{};
+  auto again = reach_again(socket_, program_);
+  if (!again) return std::move(again).error();
+  client_ = *std::move(again);
+  return Done{};
+}
+
 /// A broker that died has written down what it promised: another one goes on from there.
-Result<client::Response> Lease::call(std::string_view method, const std::string& path,
-                                     const std::string& body, milliseconds at_most) {
-  Result<client::Response> answer =
+Result<Response> Lease::call(std::string_view method, const std::string& path,
+                             const std::string& body) {
+  Result<Response> answer =
       Error{ErrorCode::kUnavailable, "E0922", text("the broker does not answer"), ""};
+  if (asking_) forget_connection();
   for (int tries = 0; tries < 2 && !answer; ++tries) {
-    if (!client_) {
-      auto again = client::reach_again(socket_);
-      if (!again) return std::move(again).error();
-      client_ = *std::move(again);
-    }
-    answer = client_->call(method, path, body, at_most);
-    if (answer) return answer;
-    socket_ = client_->socket();
-    client_.reset();
-    // Our own patience was over, not the broker.
-    if (at_most == kAtOnce) return answer;
+    if (auto here = reconnect(); !here) return std::move(here).error();
+    answer = client_->call(method, path, body, kSoon);
+    if (!answer) forget_connection();
   }
   return answer;
 }
 
-}  // namespace berth::cli
+}  // namespace berth::client
