@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`berth` needs glibc alone; the simulated libnvidia-ml.so.1 needs glibc alone and exports exactly the functions that
+"""`berth` and libberth need glibc alone, and libberth exports what its header declares; the simulated libnvidia-ml.so.1 needs glibc alone and exports exactly the functions that
 the driver's does (data/nvml_functions.txt), so that neither drags or hides anything in a program that loads it."""
 import re
 import shutil
@@ -34,8 +34,13 @@ def foreign_libraries(binary):
 
 
 def check(arguments):
-    for binary in filter(None, [arguments.berth, arguments.simulator]):
+    for binary in filter(None, [arguments.berth, arguments.simulator, arguments.library]):
         yield from foreign_libraries(binary)
+    if arguments.library:
+        header = (arguments.root / "include/berth/berth.h").read_text()
+        declared = set(re.findall(r"^BERTH_API .*?(berth_\w+)\(", header, re.M))
+        for name in sorted(declared ^ exported(arguments.library)):
+            yield f"{name} is either in include/berth/berth.h or exported by {arguments.library}, not both"
     if arguments.simulator:
         here, there = exported(arguments.simulator), names_in(arguments.functions)
         for name in sorted(there - here):
@@ -59,4 +64,4 @@ if __name__ == "__main__":
         if shutil.which(tool) is None:
             checking.skip(f"{tool} is not installed")
     checking.main(__doc__, check, self_test,
-                  [("--simulator", {}), ("--functions", {"type": checking.pathlib.Path})])
+                  [("--simulator", {}), ("--library", {}), ("--functions", {"type": checking.pathlib.Path})])

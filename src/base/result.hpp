@@ -3,7 +3,9 @@
 // mechanical.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -20,6 +22,10 @@ enum class ErrorCode {
   kRefused,           // by a limit
   kInternal,          // our bug
 };
+
+/// "invalid_argument", …: how JSON names it; nullopt for a name of tomorrow.
+[[nodiscard]] std::string_view name(ErrorCode code);
+[[nodiscard]] std::optional<ErrorCode> error_code(std::string_view name);
 
 /// `id` is what a user can search for in either language ("E0412"); docs/errors.md lists all of
 /// them. `hint` is the command (or commands, one a line) that mends it; empty where there is none.

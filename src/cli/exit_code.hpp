@@ -1,34 +1,16 @@
-// Exit codes (docs/exit-codes.md): the same for every verb.
+// The exit codes, and what help, man page and docs say about them.
 #pragma once
 
 #include <span>
 
-#include "base/result.hpp"
+#include "base/exit_code.hpp"
 
 namespace berth::cli {
-
-enum ExitCode : int {
-  kDone = 0,
-  kNothing = 1,      // a check failed or nothing matched
-  kUsage = 2,        // wrong usage, and bad input files
-  kNoDevice = 3,     // no device or driver, where one was asked for
-  kUnreachable = 4,  // daemon unreachable
-  kPermission = 5,
-  kRefused = 6,  // by a limit
-  kBug = 70,
-  // run, lease and sim pass the child's code through, and use these for themselves:
-  kOurFailure = 125,
-  kNotExecutable = 126,
-  kNotFound = 127,
-};
-
-[[nodiscard]] ExitCode exit_code_of(const Error& error);
 
 struct ExitCodeRow {
   ExitCode code;
   const char* meaning;  // msgid
 };
-/// What help, man page and docs say about them.
 [[nodiscard]] std::span<const ExitCodeRow> exit_codes();
 
 }  // namespace berth::cli

@@ -133,28 +133,6 @@ void Context::err(std::string_view text) const {
   static_cast<void>(write_all(STDERR_FILENO, text));  // there is nowhere left to say it
 }
 
-ExitCode exit_code_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalidArgument:
-      return kUsage;
-    case ErrorCode::kNotFound:
-      return kNothing;
-    case ErrorCode::kNoDevice:
-      return kNoDevice;
-    case ErrorCode::kUnsupported:
-      return kNothing;
-    case ErrorCode::kUnavailable:
-      return kUnreachable;
-    case ErrorCode::kPermissionDenied:
-      return kPermission;
-    case ErrorCode::kRefused:
-      return kRefused;
-    case ErrorCode::kInternal:
-      return kBug;
-  }
-  return kBug;
-}
-
 int main_of(int argc, char** argv) try {
   if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
     return write_all(STDOUT_FILENO, version_text()) == 0 ? kDone : kNothing;

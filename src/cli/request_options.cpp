@@ -5,19 +5,13 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "policy/visible.hpp"
 
 namespace berth::cli {
 namespace {
 
 constexpr int kMostGpus = 1024;  // far above any machine, far below what would overflow anything
 constexpr int kMostCpus = 8192;  // as model/cpu_list.hpp
-
-std::optional<std::string> find(const std::map<std::string, std::string>& environment,
-                                const char* name) {
-  const auto found = environment.find(name);
-  if (found == environment.end()) return std::nullopt;
-  return found->second;
-}
 
 /// "'many' is not … (E0104)" as "--gpus: 'many' is not …".
 Error about(const char* option, Error error) {
@@ -84,12 +78,7 @@ Result<model::Request> parse_request(const Arguments& arguments,
   request.devices = arguments.values("--devices");
   const auto sound = check_cpu(arguments, request);
   if (!sound) return sound.error();
-  request.inherited_cuda = find(environment, "CUDA_VISIBLE_DEVICES");
-  request.inherited_cuda_order = find(environment, "CUDA_DEVICE_ORDER");
-  request.inherited_hip = find(environment, "HIP_VISIBLE_DEVICES");
-  request.inherited_rocr = find(environment, "ROCR_VISIBLE_DEVICES");
-  request.inherited_ze = find(environment, "ZE_AFFINITY_MASK");
-  request.inherited_tpu = find(environment, "TPU_VISIBLE_CHIPS");
+  policy::inherit_visibility(request, environment);
   return request;
 }
 

@@ -13,23 +13,6 @@ namespace {
 using Json = nlohmann::json;
 using model::Job;
 
-ErrorCode code_of(int status) {
-  switch (status) {
-    case 400:
-      return ErrorCode::kInvalidArgument;
-    case 403:
-      return ErrorCode::kPermissionDenied;
-    case 404:
-      return ErrorCode::kNotFound;
-    case 409:
-      return ErrorCode::kRefused;
-    case 500:
-      return ErrorCode::kInternal;
-    default:
-      return ErrorCode::kUnavailable;
-  }
-}
-
 template <typename T>
 T value(const Json& from, const char* key) {
   const auto found = from.find(key);
@@ -143,8 +126,9 @@ Error error_in(const Response& response) {
   const Json json = Json::parse(response.body, nullptr, false);
   if (json.is_object() && json.contains("error") && json["error"].is_object()) {
     const Json& error = json["error"];
-    return {code_of(response.status), value<std::string>(error, "id"),
-            value<std::string>(error, "message"), value<std::string>(error, "hint")};
+    return {error_code(value<std::string>(error, "code")).value_or(ErrorCode::kUnavailable),
+            value<std::string>(error, "id"), value<std::string>(error, "message"),
+            value<std::string>(error, "hint")};
   }
   return {ErrorCode::kUnavailable, "E0922",
           text("the broker's answer is not understood (status {})", response.status), ""};

@@ -45,6 +45,7 @@ class Lease {
   [[nodiscard]] static Result<std::optional<Lease>> around_us(const model::Request& request);
 
   [[nodiscard]] model::JobId job() const { return job_.id; }
+  [[nodiscard]] const model::Job& whole_job() const { return job_; }
   [[nodiscard]] bool is_granted() const { return job_.state == model::JobState::kRunning; }
   [[nodiscard]] bool waited() const { return waited_; }
   [[nodiscard]] bool is_ours() const { return ours_; }

@@ -9,30 +9,8 @@
 namespace berth::output {
 namespace {
 
-const char* name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return "invalid_argument";
-    case ErrorCode::kNotFound:
-      return "not_found";
-    case ErrorCode::kNoDevice:
-      return "no_device";
-    case ErrorCode::kUnsupported:
-      return "unsupported";
-    case ErrorCode::kUnavailable:
-      return "unavailable";
-    case ErrorCode::kPermissionDenied:
-      return "permission_denied";
-    case ErrorCode::kRefused:
-      return "refused";
-    case ErrorCode::kInternal:
-      return "internal";
-  }
-  return "internal";
-}
-
 /// A full disk is nothing that "this machine cannot do".
-const char* code_of(const Error& error) {
+std::string_view code_of(const Error& error) {
   return error.id == "E0008" ? "output_failed" : name(error.code);
 }
 

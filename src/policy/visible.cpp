@@ -223,6 +223,20 @@ std::vector<const Device*> devices_of(const model::Snapshot& snapshot, Vendor ve
   return devices;
 }
 
+void inherit_visibility(model::Request& request,
+                        const std::map<std::string, std::string>& environment) {
+  const auto find = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::optional<std::string>() : found->second;
+  };
+  request.inherited_cuda = find("CUDA_VISIBLE_DEVICES");
+  request.inherited_cuda_order = find("CUDA_DEVICE_ORDER");
+  request.inherited_hip = find("HIP_VISIBLE_DEVICES");
+  request.inherited_rocr = find("ROCR_VISIBLE_DEVICES");
+  request.inherited_ze = find("ZE_AFFINITY_MASK");
+  request.inherited_tpu = find("TPU_VISIBLE_CHIPS");
+}
+
 Visible inherited_visibility(const model::Request& request, const model::Snapshot& snapshot) {
   Visible visible;
   const bool amd_only =

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "model/device_selector.hpp"
 #include "model/run.hpp"
 #include "model/snapshot.hpp"
@@ -25,6 +29,10 @@ struct Visible {
   /// A partition is visible where it is named itself or its whole device is.
   [[nodiscard]] bool allows(int device, const std::string& partition) const;
 };
+
+/// Notes in the request what the caller's environment makes visible.
+void inherit_visibility(model::Request& request,
+                        const std::map<std::string, std::string>& environment);
 
 [[nodiscard]] Visible inherited_visibility(const model::Request& request,
                                            const model::Snapshot& snapshot);

@@ -1,0 +1,111 @@
+#include "library/document.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "library/program.hpp"
+
+namespace berth::library {
+namespace {
+
+Error no_program(const std::string& why) {
+  return {ErrorCode::kUnavailable, "E0550", text("the program berth cannot be started: {}", why),
+          "pip install --force-reinstall berth"};
+}
+
+struct Pipe {
+  Descriptor in, out;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_program(::strerrordesc_np(errno));
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// As a program that was started by nobody in particular: whatever signals the caller ignores or
+/// blocks, Ctrl-C ends it.
+Result<pid_t> spawn(const std::string& program, const std::vector<std::string>& words,
+                    const Pipe& out, const Pipe& err) {
+  std::vector<const char*> argv;
+  argv.reserve(words.size() + 1);
+  for (const std::string& one : words) argv.push_back(one.c_str());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions = {};
+  posix_spawnattr_t attributes = {};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out.out.get(), 1);
+  ::posix_spawn_file_actions_adddup2(&actions, err.out.get(), 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  sigset_t none;
+  sigset_t all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t child = -1;
+  // exec takes char* const[] for history's sake and changes nothing.
+  const int problem = ::posix_spawn(&child, program.c_str(), &actions, &attributes,
+                                    const_cast<char* const*>(argv.data()), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) return no_program(printable(program) + ": " + ::strerrordesc_np(problem));
+  return child;
+}
+
+/// Both at once, until both have ended.
+void read_all(const Pipe& out, const Pipe& err, Said& said) {
+  std::array<pollfd, 2> ends{{{out.in.get(), POLLIN, 0}, {err.in.get(), POLLIN, 0}}};
+  std::array<std::string*, 2> into{&said.out, &said.err};
+  std::vector<char> bytes(64 << 10);
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i].fd < 0 || ends[i].revents == 0) continue;
+      const ssize_t n = ::read(ends[i].fd, bytes.data(), bytes.size());
+      if (n > 0) into[i]->append(bytes.data(), static_cast<std::size_t>(n));
+      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) ends[i].fd = -1;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Said> run_program(const std::vector<std::string>& words) {
+  const std::string path = program();
+  if (path.empty()) return no_program(text("it is nowhere on PATH"));
+  auto out = make_pipe();
+  if (!out) return std::move(out).error();
+  auto err = make_pipe();
+  if (!err) return std::move(err).error();
+  std::vector<std::string> all{"berth"};
+  all.insert(all.end(), words.begin(), words.end());
+  all.emplace_back("--json");
+  const auto child = spawn(path, all, *out, *err);
+  if (!child) return child.error();
+  out->out.reset();
+  err->out.reset();
+  Said said;
+  read_all(*out, *err, said);
+  int status = 0;
+  while (::waitpid(*child, &status, 0) < 0 && errno == EINTR) {
+  }
+  said.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return said;
+}
+
+}  // namespace berth::library

@@ -1,0 +1,37 @@
+// A lease for a program in another language: asked for, waited for in steps, and given back, with
+// the environment that belongs to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "client/lease.hpp"
+
+namespace berth::library {
+
+class Leased {
+ public:
+  /// `wish`: the body of POST /v1/jobs. Fails as the broker does, as client::reach, and with
+  /// kRefused (E0421) where this process is in a job that has less.
+  [[nodiscard]] static Result<Leased> ask(std::string_view wish);
+  /// nullopt: not granted yet. Fails with kRefused (E0412) where somebody took it back.
+  [[nodiscard]] Result<std::optional<std::string>> wait(std::chrono::milliseconds at_most);
+  /// {"schema":1,"message","hint"}
+  [[nodiscard]] Result<std::string> why();
+  /// Not in a process that was forked from the one that asked.
+  void end(int exit_code);
+
+ private:
+  Leased(client::Lease lease, model::Request request)
+      : lease_(std::move(lease)), request_(std::move(request)) {}
+  client::Lease lease_;
+  model::Request request_;
+  pid_t owner_ = 0;
+};
+
+}  // namespace berth::library
