@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/utf8.hpp"
@@ -14,8 +15,14 @@ namespace berth {
 /// Throws Json::exception where the value is of another type.
 template <typename T, typename Json>
 [[nodiscard]] T json_value(const Json& json) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     static_cast<void>(json.template get_ref<const typename Json::number_integer_t&>());
+    const bool fits = json.is_number_unsigned()
+                          ? std::in_range<T>(json.template get<std::uint64_t>())
+                          : std::in_range<T>(json.template get<std::int64_t>());
+    // Throws: it is none.
+    if (!fits) static_cast<void>(json.template get_ref<const typename Json::string_t&>());
+  }
   return json.template get<T>();
 }
 

@@ -182,11 +182,13 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   for (const JobId other : kept.after)
     if (!is_over(other)) followers_[other].insert(kept.id);
   if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
+  crowd_.add(kept);
   changed_.insert(kept.id);
   return kept.id;
 }
 
 Result<JobId> Broker::submit(Job job, Now now) {
+  if (auto room = crowd_.room_for(job); !room) return std::move(room).error();
   if (auto sound = check_after(job); !sound) return std::move(sound).error();
   const auto demand = demand_of(job);
   if (!demand) return demand.error();
@@ -194,6 +196,7 @@ Result<JobId> Broker::submit(Job job, Now now) {
 }
 
 Result<JobId> Broker::submit_array(const Job& job, const model::ArrayRange& range, Now now) {
+  if (auto room = crowd_.room_for(job, range.indices.size()); !room) return std::move(room).error();
   if (auto sound = check_after(job); !sound) return std::move(sound).error();
   Job task = job;
   const auto demand = demand_of(task);
@@ -236,6 +239,7 @@ void Broker::restore(const Job& job, Now now) {
   Job& kept = jobs_.insert_or_assign(job.id, job).first->second;
   if (kept.task) arrays_.add(kept);
   if (model::has_ended(kept.state)) return;
+  crowd_.add(kept);
   auto demand = demand_of(kept);
   for (const JobId other : kept.after)
     if (!is_over(other)) followers_[other].insert(kept.id);
@@ -317,6 +321,7 @@ Status Broker::hold(JobId id, bool held, Caller caller, Now now) {
 
 /// Its state is its last.
 void Broker::ended(const Job& job, Now now) {
+  crowd_.remove(job);
   leave_line(job, now);
   over_.emplace_back(job.id, job.state == JobState::kDone);
   if (job.task && arrays_.ended(job))

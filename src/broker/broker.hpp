@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "broker/arrays.hpp"
+#include "broker/crowd.hpp"
 #include "model/array_range.hpp"
 #include "model/job.hpp"
 #include "model/ledger.hpp"
@@ -89,7 +90,8 @@ class Broker {
   /// Somebody set the wall's clock: those of its times that lie between these become `by` later.
   void move_times(std::int64_t from, std::int64_t to, std::int64_t by);
   /// Forgets jobs that ended before; their ids.
-  std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds);
+  std::vector<JobId> forget_ended_before(std::int64_t unix_milliseconds,
+                                         const std::map<std::uint32_t, std::int64_t>& of_user = {});
 
   [[nodiscard]] const Job* job(JobId id) const;
   /// What the next job that is submitted will be called.
@@ -136,6 +138,7 @@ class Broker {
   std::vector<std::string> units_, drained_, elsewhere_;
   policy::Queue queue_;
   std::map<JobId, Job> jobs_;
+  Crowd crowd_;
   std::map<JobId, Pending> pending_;            // those that wait, in line or not
   std::map<JobId, std::set<JobId>> followers_;  // by the job that they wait for
   std::set<JobId> changed_, passed_over_;

@@ -13,6 +13,9 @@ namespace {
 using Json = nlohmann::json;
 using model::Job;
 
+constexpr int kMostDevices = 1024;  // far above any machine, far below what would overflow anything
+constexpr int kMostCpus = 8192;
+
 /// The request's members by name, in one place for both ways.
 template <typename Request, typename Visit>
 void for_each_optional(Request& request, Visit visit) {
@@ -181,6 +184,27 @@ Status take_spec(const Json& json, Submission& into) try {
   return cannot_start(printable(problem.what()));
 }
 
+Error not_within(std::string_view what, std::string_view range) {
+  return {ErrorCode::kInvalidArgument, "E0104", text("{} is not {}", what, range), ""};
+}
+
+/// Numbers that nobody means, and that would overflow what is reckoned with them.
+Status check_numbers(const Job& job) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 366 * 100);
+  const model::Request& request = job.request;
+  if (request.gpus && (*request.gpus < 0 || *request.gpus > kMostDevices))
+    return not_within("gpus", text("a number from 0 to {}", kMostDevices));
+  if (request.cpus && (*request.cpus < 1 || *request.cpus > kMostCpus))
+    return not_within("cpus", text("a number from 1 to {}", kMostCpus));
+  if (request.memory_bytes && *request.memory_bytes == 0)
+    return not_within("memory_bytes", text("above zero"));
+  if (job.time_limit && (job.time_limit->count() <= 0 || *job.time_limit > kLongest))
+    return not_within(text("the time limit"), text("above zero and below a hundred years"));
+  if (job.or_cpu_after && (job.or_cpu_after->count() < 0 || *job.or_cpu_after > kLongest))
+    return not_within(text("the time before the CPU is taken"), text("below a hundred years"));
+  return Done{};
+}
+
 }  // namespace
 
 std::string record_of(const Job& job) {
@@ -236,6 +260,7 @@ Result<Submission> submission_of(std::string_view body) try {
   Submission out;
   out.job = parse(json);
   take(json, "array", out.array);
+  if (auto sound = check_numbers(out.job); !sound) return std::move(sound).error();
   if (out.job.queued)
     if (auto done = take_spec(json, out); !done) return std::move(done).error();
   return out;

@@ -1,6 +1,7 @@
 #include "policy/queue.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "base/result.hpp"
@@ -12,8 +13,10 @@ using std::chrono::milliseconds;
 
 /// What a job that has just started is expected to use at least.
 constexpr milliseconds kShortest = std::chrono::minutes(15);
-/// Kinds of jobs that are looked at before the rest waits for the next event.
+/// Kinds of jobs that are looked at before the rest waits for the next event: of each user as many
+/// as of every other, so that nobody's thousand kinds hide another's one.
 constexpr int kMostLooks = 1000;
+constexpr int kLeastLooks = 10;
 constexpr std::size_t kMostBefore = 100;
 
 /// How long a running job is expected to go on: as long again as it has run, and not past its
@@ -61,14 +64,23 @@ class Queue::Walk {
     }
   }
 
+  /// Not so many that to look at all of them takes long.
+  void look_at_few() {
+    most_of_a_user_ =
+        std::max(kLeastLooks, kMostLooks / std::max(1, static_cast<int>(steps_.size())));
+  }
+
   /// nullptr at the end.
   const WaitingJob* next() {
     Step* best = nullptr;
     for (Step& step : steps_)
-      if (step.at != step.end && (best == nullptr || key(step) < key(*best))) best = &step;
+      if (step.at != step.end && step.looks < most_of_a_user_ &&
+          (best == nullptr || key(step) < key(*best)))
+        best = &step;
     if (best == nullptr) return nullptr;
     const JobId job = best->at->first.job;
     ++best->at;
+    ++best->looks;
     return &queue_.waiting_.at(job);
   }
 
@@ -76,6 +88,7 @@ class Queue::Walk {
   struct Step {
     double standing = 0;
     std::set<std::pair<Place, const Kind*>>::const_iterator at, end;
+    int looks = 0;
   };
   [[nodiscard]] std::tuple<int, double, JobId> key(const Step& step) const {
     const JobId job = step.at->first.job;
@@ -85,6 +98,7 @@ class Queue::Walk {
   const Queue& queue_;
   Instant now_;
   std::vector<Step> steps_;
+  int most_of_a_user_ = std::numeric_limits<int>::max();
 };
 
 Queue::Queue(Pool machine, QueueRules rules)
@@ -216,7 +230,7 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant n
 Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first,
                         Instant now) const {
   if (at_limit(users_.at(job.user), job.demand)) return {Obstruction::kUserLimit, {}};
-  const bool gone_by_then = first && job.time_limit && now + *job.time_limit <= first->from;
+  const bool gone_by_then = first && job.time_limit && *job.time_limit <= first->from - now;
   auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), job.demand);
   if (devices) return {Obstruction::kNothing, *std::move(devices)};
   if (first && fit(pool_, job.demand)) return {Obstruction::kReserved, {}};
@@ -227,10 +241,9 @@ Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first
 
 std::optional<Start> Queue::next(Instant now) const {
   Walk walk(*this, now);
+  walk.look_at_few();
   std::optional<Reservation> first;
-  for (int looks = 0; looks < kMostLooks; ++looks) {
-    const WaitingJob* job = walk.next();
-    if (job == nullptr) break;
+  while (const WaitingJob* job = walk.next()) {
     Look found = look(*job, first, now);
     if (found.obstruction == Obstruction::kNothing) return Start{job->id, std::move(found.devices)};
   }

@@ -180,6 +180,29 @@ TEST_CASE("Memory on shared devices is never promised twice") {
   CHECK(start_all(queue, minutes(2)) == Ids{9});
 }
 
+TEST_CASE("Nobody's thousand kinds of jobs hide another's one") {
+  Queue queue(gpus(4));
+  queue.set_user(1, {.most_devices = 1});
+  JobId id = 0;
+  for (const bool is_limited : {true, false})
+    for (int i = 0; i < 3000; ++i) {
+      ++id;
+      queue.add(job(id, is_limited ? 1 : 3, is_limited ? 2 : 9, minutes(100 + i)));
+    }
+  queue.add(job(9000, 2, 1));
+  CHECK(start_all(queue, seconds(0)) == Ids{9000});
+  CHECK(queue.outlook(1, seconds(0)).obstruction == Obstruction::kUserLimit);
+}
+
+TEST_CASE("A limit as long as can be is no sooner than any other") {
+  Queue queue(gpus(2));
+  queue.add(job(1, 1, 1, minutes(10)));
+  CHECK(start_all(queue, seconds(0)) == Ids{1});
+  queue.add(job(2, 2, 2));
+  queue.add(job(3, 3, 1, milliseconds::max()));
+  CHECK(start_all(queue, seconds(1)).empty());
+}
+
 TEST_CASE("A device's time is never promised twice") {
   Queue queue(gpus(1, 24 * kGiB));
   for (JobId id = 1; id <= 4; ++id) {

@@ -14,6 +14,9 @@
 namespace berth::serve {
 namespace {
 
+/// Of one user: each is told of every change, and first of all jobs.
+constexpr std::ptrdiff_t kMostListeners = 32;
+
 using Json = nlohmann::json;
 using broker::Caller;
 using broker::no_such_job;
@@ -38,8 +41,9 @@ Result<std::vector<model::ProcessId>> owners_of(const Job& asked, const Call& ca
   if (owners.empty() && !asked.queued) {
     // Over TCP nobody knows which process calls; it is not ours.
     if (call.peer.pid == ::getpid()) return not_theirs(call.peer.pid);
-    const auto ticks = start_ticks_of(call.peer.pid);
-    if (!ticks) return not_theirs(call.peer.pid);
+    const auto& ticks = call.peer.start_ticks;
+    if (!ticks || (uid_of(call.peer.pid) != call.peer.uid && call.peer.uid != 0))
+      return not_theirs(call.peer.pid);
     owners.push_back({call.peer.pid, *ticks});
   }
   return owners;
@@ -163,6 +167,13 @@ void Api::list(const Call& call, const Answer& answer) {
 
 /// First what is there, then each change, as they are shown to this caller.
 void Api::listen(const Call& call, const Answer& answer) {
+  forget_listeners();
+  const auto theirs = std::count_if(listeners_.begin(), listeners_.end(), [&](const Waiting& one) {
+    return one.call.peer.uid == call.peer.uid;
+  });
+  if (theirs >= kMostListeners)
+    return answer.send(refusal({ErrorCode::kUnavailable, "E0928",
+                                text("{} of your connections listen already", theirs), ""}));
   listeners_.push_back(asker(call, answer));
   std::string all;
   for (const auto& [id, job] : execution_.broker().jobs())
@@ -170,8 +181,12 @@ void Api::listen(const Call& call, const Answer& answer) {
   answer.stream(all + "event: ready\ndata: {}\n\n");
 }
 
-void Api::tell_listeners(const std::set<JobId>& changed) {
+void Api::forget_listeners() {
   listeners_.remove_if([](const Waiting& one) { return !one.answer.is_wanted(); });
+}
+
+void Api::tell_listeners(const std::set<JobId>& changed) {
+  forget_listeners();
   if (listeners_.empty()) return;
   ++events_;
   for (const Waiting& one : listeners_)

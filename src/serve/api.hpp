@@ -62,6 +62,7 @@ class Api {
   };
   std::vector<Changed> changed_;
   std::multimap<model::JobId, Waiting> waiting_;
+  void forget_listeners();
   std::list<Waiting> listeners_;
   std::uint64_t events_ = 0;
   std::size_t look_through_at_ = 64;  // so many that wait, for some that have gone

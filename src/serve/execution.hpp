@@ -109,10 +109,11 @@ class Execution {
   void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
+  [[nodiscard]] std::map<std::uint32_t, std::int64_t> too_many_before() const;
   [[nodiscard]] Status keep_launch(const broker::Submission& asked, const Peer& peer);
   [[nodiscard]] Result<run::Launch> launch_of(const model::Job& job);
   void note_long_output();
-  void find_again(const model::Job& job);
+  void find_again(const model::Job& job, bool is_restarted);
   void enclose(model::JobId id);
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
            std::string why);

@@ -27,6 +27,7 @@
 #include "base/text.hpp"
 #include "serve/refusal.hpp"
 #include "serve/target.hpp"
+#include "serve/watches.hpp"
 
 namespace berth::serve {
 namespace {
@@ -39,10 +40,10 @@ using boost::system::error_code;
 /// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
 constexpr int kBacklog = 512;
 constexpr int kAtOnce = 64;
-/// Of a call that was refused.
-constexpr std::size_t kMostThrownAway = 8 << 20;
+constexpr std::size_t kMostThrownAway = 8 << 20;  // of a call that was refused
 /// Calls before the loop turns: answers to them go out only then.
 constexpr int kCallsAtOnce = 16;
+constexpr std::chrono::milliseconds kLongTurn(5);
 
 Error cannot_listen(const std::string& path, int problem) {
   return {ErrorCode::kUnavailable, "E0910",
@@ -109,7 +110,11 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
     });
   }
   void serve() {
-    for (int i = 0; i < kCallsAtOnce && !calls.empty(); ++i) serve_one();
+    const auto until = std::chrono::steady_clock::now() + kLongTurn;
+    for (int i = 0; i < kCallsAtOnce && !calls.empty(); ++i) {
+      serve_one();
+      if (std::chrono::steady_clock::now() > until) break;
+    }
     rest();
     if (!calls.empty()) serve_soon();
   }
@@ -173,7 +178,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     }
     if (state_ != State::kStreaming) return;
     // The first of it may be long: all that is there.
-    if (to_send_.size() > server_->limits.stream_bytes) return close();
+    if (to_send_.size() > server_->limits.stream_bytes || !take_bytes(bytes.size())) return close();
     to_send_ += bytes;
     if (in_sending_.empty()) send_more();
   }
@@ -258,10 +263,13 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     return true;
   }
 
-  void give_back_bytes() {
-    if (bytes_ == 0) return;
+  void give_back_bytes() { give_back_bytes(bytes_); }
+  void give_back_bytes(std::size_t less) {
+    less = std::min(less, bytes_);
+    if (less == 0) return;
     const auto mine = server_->bytes.find(peer_.uid);
-    mine->second -= std::exchange(bytes_, 0);
+    mine->second -= less;
+    bytes_ -= less;
     if (mine->second == 0) server_->bytes.erase(mine);
   }
 
@@ -273,6 +281,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
                         if (self->state_ != State::kStreaming) return;
                         if (problem) return self->close();
                         self->deadline_.cancel();
+                        self->give_back_bytes(self->in_sending_.size());
                         self->in_sending_.clear();
                         if (!self->to_send_.empty()) self->send_more();
                       });
@@ -413,7 +422,7 @@ void let_in(const std::shared_ptr<Parts>& parts, Socket socket) {
       ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
   if (!known || !make_room(parts->open, parts->limits, credentials.uid)) return;
   const Peer peer{credentials.pid, credentials.uid, credentials.gid,
-                  groups_of(socket.native_handle())};
+                  groups_of(socket.native_handle()), start_ticks_of(credentials.pid)};
   std::make_shared<Answer::Connection>(parts, std::move(socket), peer)->read();
 }
 
@@ -464,7 +473,6 @@ Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std
   error_code problem;
   parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
   if (problem) return cannot_listen(path, problem.value());
-  parts->acceptor.non_blocking(true, problem);
   static_cast<void>(socket.release());
   parts->acceptor.non_blocking(true, problem);
   accept(parts);

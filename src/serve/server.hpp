@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;  // SO_PEERGROUPS
+  /// Of the process with that number when we let the caller in, which may not be the one that
+  /// connected any more: whose it is must be asked as well. nullopt: there was none.
+  std::optional<std::uint64_t> start_ticks = {};
 };
 
 struct Call {

@@ -39,6 +39,7 @@ void Execution::restore() {
   }
   // By the clock of who wrote it; what was done to that since, mind_clock() finds.
   const std::string clock = journal_.value(kClock).value_or("");
+  const bool is_restarted = clock_.is_of_another_start(clock);
   clock_.resume(clock);
   if (clock_.record() != clock)
     if (auto written = journal_.set_value(kClock, clock_.record()); !written)
@@ -59,7 +60,7 @@ void Execution::restore() {
       enclose(job.id);
     else if (!job.group.empty())
       broker_.set_access(job.id, model::Access::kVariable, "");
-    find_again(job);
+    find_again(job, is_restarted);
   }
   if (fence_) fence_->clean_up(running);
   launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
@@ -88,7 +89,19 @@ void Execution::restore_shares() {
       broker_.set_ahead(static_cast<std::uint32_t>(*number), seconds.get<double>() * left, now());
 }
 
-void Execution::find_again(const Job& job) {
+void Execution::find_again(const Job& job, bool is_restarted) {
+  // What the disk did not get before the machine stopped nobody knows: it may have been started,
+  // and is not started twice.
+  if (is_restarted && job.queued) {
+    const auto outcome = launcher_.outcome(job.id);
+    const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
+    const std::string why = outcome ? "" : text("the machine was restarted while it ran");
+    const auto how = how_stopped(job.id, {!outcome  ? JobState::kLost
+                                          : is_good ? JobState::kDone
+                                                    : JobState::kFailed,
+                                          why});
+    return end(job.id, how.state, outcome, how.why);
+  }
   // It was written down that it runs; whether it was started its folder knows.
   const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
   if (!job.queued)
@@ -176,12 +189,30 @@ void Execution::mind_clock() {
   changed_(changed);
 }
 
+/// Of who has more of them than are kept: the moment before which what ended must go.
+std::map<std::uint32_t, std::int64_t> Execution::too_many_before() const {
+  constexpr std::size_t kMostEnded = 20'000;
+  std::map<std::uint32_t, std::vector<std::int64_t>> ended;
+  for (const auto& [id, job] : broker_.jobs())
+    if (model::has_ended(job.state))
+      ended[job.uid].push_back(job.ended_unix_milliseconds.value_or(0));
+  std::map<std::uint32_t, std::int64_t> before;
+  for (auto& [uid, times] : ended) {
+    if (times.size() <= kMostEnded) continue;
+    const auto newest = times.end() - static_cast<std::ptrdiff_t>(kMostEnded);
+    std::nth_element(times.begin(), newest, times.end());
+    before[uid] = *newest;
+  }
+  return before;
+}
+
 void Execution::forget_old() {
   note_long_output();
   // What is too old by a clock that was set a moment ago may not be.
   const std::int64_t too_old =
       clock_.was_set_lately() ? 0 : now().unix_milliseconds - options_.settings.keep.count();
-  const auto gone = broker_.forget_ended_before(std::max(too_old, too_much_output_before()));
+  const auto gone =
+      broker_.forget_ended_before(std::max(too_old, too_much_output_before()), too_many_before());
   if (gone.empty()) return;
   for (const JobId id : gone) {
     output_bytes_.erase(id);

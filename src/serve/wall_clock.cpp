@@ -41,6 +41,12 @@ void WallClock::resume(std::string_view record) try {
 } catch (const Json::exception&) {  // of no use, and no harm
 }
 
+bool WallClock::is_of_another_start(std::string_view record) const {
+  const Json json = Json::parse(record, nullptr, false);
+  const auto boot = json.is_object() ? json.find("boot") : json.end();
+  return boot != json.end() && boot->is_string() && !boot_.empty() && *boot != boot_;
+}
+
 std::string WallClock::record() const {
   return Json{{"boot", boot_}, {"ahead", ahead_}, {"set_at", set_at_}}.dump();
 }

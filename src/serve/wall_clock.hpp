@@ -18,6 +18,8 @@ class WallClock {
   /// Goes on as the one that wrote this, where the machine has not been started since.
   void resume(std::string_view record);
   [[nodiscard]] std::string record() const;
+  /// Who wrote this did so before the machine was started anew.
+  [[nodiscard]] bool is_of_another_start(std::string_view record) const;
 
   /// Milliseconds since 1970.
   [[nodiscard]] std::int64_t now() const;

@@ -265,6 +265,17 @@ class TwoUsers(Daemon):
         for key in ("log", "command", "name", "why"):
             self.assertNotIn(key, seen[0])
 
+    def test_numbers_that_nobody_means_are_refused(self):
+        client, huge = self.client(), (1 << 63) - 1
+        for wrong in ({"time_limit_milliseconds": huge}, {"time_limit_milliseconds": -1}, {"time_limit_milliseconds": 0},
+                      {"or_cpu_after_milliseconds": huge}, {"or_cpu_after_milliseconds": -1}, {"priority": huge}, {"priority": -huge - 1},
+                      {"request": {"gpus": -1}}, {"request": {"gpus": 1 << 31}}, {"request": {"gpus": 4000}}, {"request": {"cpus": -1}},
+                      {"request": {"cpus": 0}}, {"request": {"memory_bytes": 0}}, {"request": {"memory_bytes": -5}},
+                      {"request": {"memory_bytes": 1 << 30, "share_permille": 1 << 40}}, {"owners": [{"pid": 1 << 64}]}):
+            status, said = client.call("POST", "/v1/jobs", wrong)
+            self.assertEqual((status, said["error"]["code"]), (400, "invalid_argument"), (wrong, said))
+        self.assertEqual(client.jobs(), {})
+
     def test_jobs_that_are_refused_do_not_fill_the_disk(self):
         spec = {"folder": "/", "umask": 18, "environment": ["BIG=" + "x" * 900_000]}
         client = self.client()

@@ -305,6 +305,44 @@ class HostileClients(MachineOfAll):
         self.assert_others_are_served()
         self.assert_memory_is_bounded()
 
+    def test_one_call_for_jobs_of_long_words(self):
+        def submit_arrays():
+            own = http.client.HTTPConnection("berth", timeout=60)
+            own.sock = connect()
+            said = []
+            for name in ("n" * 30_000, "n" * 3_000_000, "n"):
+                body = {"request": {"gpus": 1}, "queued": True, "name": name, "command": ["true"], "array": "1-5000%1",
+                        "spec": {"folder": "/", "umask": 18, "environment": []}}
+                own.request("POST", "/v1/jobs", json.dumps(body))
+                answer = own.getresponse()
+                said.append([answer.status, json.loads(answer.read()).get("error", {}).get("id")])
+            return said
+
+        self.assertEqual(self.said(self.hostile(submit_arrays)), [[409, "E0929"], [409, "E0929"], [201, None]])
+        self.assert_others_are_served()
+        self.assert_memory_is_bounded()
+
+    def test_listeners_that_do_not_read(self):
+        def listen():
+            own = http.client.HTTPConnection("berth", timeout=60)
+            own.sock = connect()
+            body = {"request": {"gpus": 1}, "queued": True, "name": "n" * 2500, "command": ["true"], "array": "1-2000%1",
+                    "spec": {"folder": "/", "umask": 18, "environment": []}}
+            own.request("POST", "/v1/jobs", json.dumps(body))
+            if own.getresponse().status != 201:
+                return "not submitted"
+            own.close()
+            globals()["kept"] = held = []
+            for _ in range(100):
+                one = connect()
+                send_all_of(one, b"GET /v1/events HTTP/1.1\r\nHost: b\r\n\r\n")
+                held.append(one)
+            return "listen"
+
+        self.assertEqual(self.said(self.hostile(listen)), "listen")
+        self.assert_others_are_served()
+        self.assert_memory_is_bounded(200 * MIB)
+
     def test_clients_who_wait_for_ever_and_leave(self):
         def wait_and_leave():
             own = http.client.HTTPConnection("berth", timeout=30)

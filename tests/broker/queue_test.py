@@ -4,11 +4,13 @@ happens to the broker.
 
 usage: queue_test.py BERTH
 """
+import contextlib
 import json
 import os
 import pathlib
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -180,6 +182,30 @@ class Queue(Machine):
         self.assertEqual(self.ended(short)["outcome"]["exit_code"], 6)
         (self.folder / "go").touch()
         self.assertEqual(self.ended(long)["outcome"]["exit_code"], 5)
+
+    def test_what_ran_when_the_machine_stopped_is_lost_and_not_run_twice(self):
+        ran, go = self.folder / "ran", self.folder / "go"
+        lost, known = (self.queue("--gpus", "1", "--", "sh", "-c", f"echo {name} >> {ran}; {then}")
+                       for name, then in (("lost", "sleep 1000"), ("known", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 3")))
+        follows = self.queue("--after", str(lost), "--", "true")
+        self.assertTrue(wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2))
+        status = {job: pathlib.Path(self.job(job)["log"]).with_suffix(".status") for job in (lost, known)}
+        self.kill_brokers()
+        before = status[known].read_text()
+        go.touch()
+        self.assertTrue(wait_until(lambda: status[known].read_text() != before))
+        # As after a power cut: the disk has not got all, nothing runs, and the machine was started anew.
+        os.kill(int(status[lost].read_text().split()[0]), signal.SIGKILL)
+        status[lost].unlink()
+        with contextlib.closing(sqlite3.connect(pathlib.Path(self.variables["BERTH_STATE_DIR"]) / "journal.db")) as journal:
+            clock = json.loads(journal.execute("SELECT value FROM value WHERE key = 'clock'").fetchone()[0])
+            journal.execute("UPDATE value SET value = ? WHERE key = 'clock'", [json.dumps(clock | {"boot": "another"})])
+            journal.commit()
+        last = self.queue("--gpus", "4", "--", "true")
+        self.assertEqual(self.ended(last)["state"], "done")
+        self.assertEqual([self.job(job)["state"] for job in (lost, known, follows)], ["lost", "failed", "cancelled"])
+        self.assertEqual(self.job(known)["outcome"]["exit_code"], 3)
+        self.assertEqual(sorted(ran.read_text().split()), ["known", "lost"])
 
     def test_a_killed_keeper_takes_its_job_along_and_the_device_is_free(self):
         job = self.queue("--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
