@@ -8,7 +8,9 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import unittest
 
@@ -16,6 +18,27 @@ import machine_of_all
 from machine_of_all import MachineOfAll, processes_with, wait_until
 
 NO_NAME = 54321  # as of a user whom only a directory service knows, and that does not answer
+HANDED_ON = """
+import array, json, os, socket, sys
+ours, theirs = socket.socketpair()
+pid = os.fork()
+if pid == 0:
+    made = socket.socket(socket.AF_UNIX)
+    made.connect("/run/berth/berth.sock")
+    theirs.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
+    os._exit(0)
+_, passed, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(4))
+os.waitpid(pid, 0)
+print(pid, flush=True)
+sys.stdin.readline()
+made = socket.socket(fileno=array.array("i", passed[0][2][:4])[0])
+body = json.dumps({"request": {"gpus": 1}}).encode()
+made.sendall(b"POST /v1/jobs HTTP/1.1\\r\\nHost: b\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+said = b""
+while more := made.recv(65536):
+    said += more
+print(said.decode().split("\\r\\n\\r\\n", 1)[1])
+"""
 
 
 class Users(MachineOfAll):
@@ -124,6 +147,46 @@ class Users(MachineOfAll):
         done = who.command(sys.executable, "-c", code, method, path, json.dumps(body))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
+
+    def process_with_number(self, number, uid):
+        """A process of that user's with that number; None where another took it meanwhile."""
+        for _ in range(300):
+            pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
+            pid = os.fork()
+            if pid == 0:
+                if os.getpid() == number:
+                    os.setgroups([])
+                    os.setresgid(uid, uid, uid)
+                    os.setresuid(uid, uid, uid)
+                    signal.pause()
+                os._exit(0)
+            if pid == number:
+                self.assertTrue(wait_until(lambda: os.stat(f"/proc/{pid}").st_uid == uid))
+                return pid
+            os.waitpid(pid, 0)
+        return None
+
+    def test_a_process_that_got_anothers_number_owns_no_lease(self):
+        if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
+            self.skipTest("numbers of processes cannot be chosen here")
+        alice, bob = self.person("alice"), self.person("bob")
+        # Connects from a process that ends, and calls from another when its number is somebody else's.
+        script = self.folder_of(bob) / "handed_on.py"
+        script.write_text(HANDED_ON)
+        caller = subprocess.Popen([*bob.as_them, sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        number = int(caller.stdout.readline())
+        victim = self.process_with_number(number, alice.uid)
+        said = json.loads(caller.communicate("now\n", timeout=30)[0])
+        if victim is None:
+            self.skipTest("the number was taken")
+        self.addCleanup(os.waitpid, victim, 0)
+        self.addCleanup(os.kill, victim, signal.SIGKILL)
+        self.assertEqual(said["error"]["id"], "E0912", said)
+        self.assertEqual(os.waitpid(victim, os.WNOHANG), (0, 0))
+
+    def folder_of(self, person):
+        person.home.chmod(0o755)
+        return person.home
 
     def test_who_somebody_says_they_are_changes_nothing(self):
         alice, bob = self.person("alice"), self.person("bob")
