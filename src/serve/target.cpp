@@ -13,6 +13,7 @@ constexpr std::size_t kMostKeys = 32;
 /// "%2F" → "/"; false where it is not written so.
 bool decode(std::string_view text, std::string& into) {
   for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\0') return false;
     if (text[i] != '%') {
       into += text[i] == '+' ? ' ' : text[i];
       continue;
