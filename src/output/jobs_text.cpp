@@ -153,6 +153,7 @@ std::map<ArrayKind, std::vector<const Job*>> alike_in_arrays(const std::vector<c
 /// "7_[4-100%4]"
 std::string numbers_of(const std::vector<const Job*>& jobs) {
   std::vector<int> indices;
+  indices.reserve(jobs.size());
   for (const Job* job : jobs) indices.push_back(job->task->index);
   std::sort(indices.begin(), indices.end());
   const model::ArrayTask& first = *jobs.front()->task;
