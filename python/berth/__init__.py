@@ -14,6 +14,7 @@ _WHERE = {
     "machine": ("Device", "Process", "Snapshot", "devices", "processes", "snapshot"),
     "leases": ("Lease", "lease"),
     "environment": ("env", "disable_gpu"),
+    "retrying": ("ContextLost", "release_memory", "retry"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }

@@ -2,17 +2,17 @@
 
 usage: test_berth.py BERTH LIBRARY
 """
+import asyncio
 import builtins
-import doctest
 import importlib
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -92,6 +92,70 @@ class Texts(unittest.TestCase):
         self.assertEqual(done.stdout, "[]\n")
 
 
+class Again(unittest.TestCase):
+    def failing(self, times, text="CUDA out of memory. Tried to allocate 1 GiB", **options):
+        """A step that fails so often; what each try drew and held."""
+        tries, alive = [], []
+
+        class Tensor:
+            def __init__(self):
+                alive.append(self)
+
+            def __del__(self):
+                tries[-1]["freed"] = True
+
+        @berth.retry(first=0.0, report=False, **options)
+        def step(value):
+            tensor = Tensor()
+            alive.clear()
+            tries.append({"drew": random.random()})
+            if len(tries) <= times:
+                raise RuntimeError(text)
+            return value, tensor is not None
+        return step, tries
+
+    def test_a_later_try_is_as_the_first(self):
+        random.seed(7)
+        expected = random.random()
+        random.seed(7)
+        step, tries = self.failing(2)
+        self.assertEqual(step("x"), ("x", True))
+        self.assertEqual([one["drew"] for one in tries], [expected] * 3)
+        self.assertTrue(all(one.get("freed") for one in tries), "what a failed try held is let go of before the next")
+
+    def test_it_gives_up_with_the_error_itself(self):
+        step, tries = self.failing(9, tries=3)
+        with self.assertRaises(RuntimeError) as caught:
+            step("x")
+        self.assertTrue(berth.is_oom(caught.exception))
+        self.assertEqual(len(tries), 3)
+
+    def test_what_is_no_lack_of_memory_is_not_tried_again(self):
+        for text, kind in (("shapes do not fit", RuntimeError), ("CUDA error: device-side assert triggered", berth.ContextLost)):
+            step, tries = self.failing(1, text)
+            self.assertRaises(kind, step, "x")
+            self.assertEqual(len(tries), 1)
+
+    def test_what_cannot_begin_anew_is_refused(self):
+        def generator():
+            yield 1
+        self.assertRaises(berth.InvalidRequest, berth.retry, generator)
+        self.assertRaises(berth.InvalidRequest, berth.retry(tries=0), print)
+        interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
+        self.assertRaises(KeyboardInterrupt, interrupted)
+
+    def test_coroutines_wait_without_holding_up_others(self):
+        tries = []
+
+        @berth.retry(first=0.01, report=False)
+        async def step():
+            tries.append(1)
+            if len(tries) < 3:
+                raise MemoryError
+            return "done"
+        self.assertEqual(asyncio.run(step()), "done")
+
+
 class OnAMachine(Machine):
     """`run` executes code on it; `self` is not there."""
 
@@ -116,10 +180,10 @@ class OneGpu(OnAMachine):
     machine = "workstation-4090"
 
     def test_the_examples_are_true(self):
-        for name in ("machine", "leases", "sizes", "oom"):
+        for name in ("machine", "leases", "sizes", "oom", "retrying"):
             code = f"""
                 import doctest, importlib
-                found = doctest.testmod(importlib.import_module('berth.{name}'))
+                found = doctest.testmod(importlib.import_module('berth.{name}'), optionflags=0)
                 print(found.failed, found.attempted > 0)
                 """
             self.assertEqual(self.prints(code), "0 True\n", name)
