@@ -1,0 +1,36 @@
+"""Berth for Python: which GPUs there are, one of your own, and surviving when memory runs out.
+
+Nothing here imports a framework by itself, and the C++ library loads at the first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, List
+
+_WHERE = {
+    "errors": ("BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported",
+               "TooLate"),
+    "machine": ("Device", "Process", "Snapshot", "devices", "processes", "snapshot"),
+    "leases": ("Lease", "lease"),
+    "environment": ("env", "disable_gpu"),
+    "retrying": ("ContextLost", "release_memory", "retry"),
+    "oom": ("is_oom", "is_sticky"),
+    "diagnosis": ("doctor", "Diagnosis", "Finding"),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'berth' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,66 @@
+"""`berth doctor` for a program: what keeps a GPU from being used, how it is known, and what mends it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from typing import Any, List, Mapping, Optional, Tuple, Union
+
+from . import _library
+
+__all__ = ["Diagnosis", "Finding", "doctor"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One cause. `fix`: commands to paste; `data`: the whole row of `berth doctor --json`."""
+
+    id: str
+    severity: str
+    title: str
+    evidence: Tuple[str, ...]
+    fix: Tuple[str, ...]
+    data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """The verdict, and its causes, the root cause first."""
+
+    verdict: str
+    findings: Tuple[Finding, ...]
+    data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was found that keeps a GPU from being used; what was not checked is in `data`."""
+        return not any(one.severity in ("fatal", "error") for one in self.findings)
+
+    def __repr__(self) -> str:
+        lines = [f"{one.id} {one.title}" + "".join(f"\n    {word}" for word in one.fix) for one in self.findings]
+        return "\n".join([self.verdict, *lines])
+
+
+def _words(value: Any) -> Tuple[str, ...]:
+    return tuple(one if isinstance(one, str) else str(one.get("command", one)) for one in value or ())
+
+
+def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None, static: bool = False) -> Diagnosis:
+    """Examines this interpreter's environment, or files, without running either.
+
+    Parameters
+    ----------
+    files : path
+        Scripts, notebooks, Dockerfiles, requirements: their lines are read.
+    python : path, optional
+        Another interpreter than this one.
+    static : bool
+        Files alone; no driver library is asked.
+    """
+    words: List[str] = ["doctor", *(os.fspath(one) for one in files), "--python", python or sys.executable]
+    said = _library.document(*words, *(["--static"] if static else []))
+    findings = tuple(Finding(one["id"], one["severity"], one["title"], _words(one["evidence"]), _words(one["fix"]), one)
+                     for one in said["findings"])
+    verdict = said["verdict"]
+    return Diagnosis(verdict if isinstance(verdict, str) else str(verdict.get("sentence", verdict)), findings, said)

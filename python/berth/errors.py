@@ -1,0 +1,82 @@
+"""What can go wrong, as exceptions: one tree under BerthError, made in one place."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+__all__ = [
+    "BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
+]
+
+
+class BerthError(Exception):
+    """Anything that Berth says no to.
+
+    Attributes
+    ----------
+    id : str
+        What to search for in either language ("E0412"); docs/errors.md lists all of them.
+    hint : str
+        The command, or commands, one a line, that mend it; "" where there is none.
+    """
+
+    def __init__(self, message: str, id: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.id = id
+        self.hint = hint
+
+    def __str__(self) -> str:
+        said = str(self.args[0])
+        if self.id:
+            first, _, rest = said.partition("\n")
+            said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
+        return said + (f"\nhint: {self.hint}" if self.hint else "")
+
+
+class InvalidRequest(BerthError, ValueError):
+    """What was asked for makes no sense: a size without its unit, two wishes that contradict each other."""
+
+
+class NotFound(BerthError, LookupError):
+    """There is no such device, job or file."""
+
+
+class NoDevice(BerthError):
+    """This machine has no such device, or fewer than were asked for."""
+
+
+class Refused(BerthError):
+    """There is such a device, and it is not to be had: others have it, or a limit says no."""
+
+
+class BrokerUnavailable(BerthError):
+    """No broker answers and none could be started, or the program `berth` is not there."""
+
+
+class NotPermitted(BerthError, PermissionError):
+    """It is another user's, or only root may do it."""
+
+    def __str__(self) -> str:
+        return BerthError.__str__(self)
+
+
+class Unsupported(BerthError):
+    """This machine, driver or library cannot do it."""
+
+
+class TooLate(BerthError, RuntimeError):
+    """It must be done before a framework has initialised the devices, and one has."""
+
+
+_BY_CODE = {
+    "invalid_argument": InvalidRequest, "not_found": NotFound, "no_device": NoDevice, "unsupported": Unsupported,
+    "unavailable": BrokerUnavailable, "permission_denied": NotPermitted, "refused": Refused,
+}
+
+
+def error_from(document: Mapping[str, Any]) -> BerthError:
+    """The exception for `{"error":{"id","code","message","hint"}}`."""
+    said: Mapping[str, Any] = document.get("error") or {}
+    kind = _BY_CODE.get(str(said.get("code")), BerthError)
+    hint: Optional[str] = said.get("hint")
+    return kind(str(said.get("message") or "Berth failed and did not say why"), str(said.get("id") or ""), hint or "")

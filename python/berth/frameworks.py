@@ -1,0 +1,56 @@
+"""What frameworks that this process has loaded say of their devices. None is ever imported here but by device_of(), on the
+user's own word."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Optional
+
+from .errors import InvalidRequest
+
+
+def initialised() -> Optional[str]:
+    """The name of a loaded framework that has initialised a GPU, after which variables no longer say which it sees."""
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(getattr(torch, "cuda", None), "is_initialized", bool)():
+        return "PyTorch"
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    if bridge is not None and any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ()):
+        return "JAX"
+    context = sys.modules.get("tensorflow.python.eager.context")
+    if context is not None:
+        made = context.context_safe() if hasattr(context, "context_safe") else None
+        if made is not None and getattr(made, "_context_handle", None) is not None:
+            return "TensorFlow"
+    cupy = sys.modules.get("cupy.cuda.memory")
+    if cupy is not None and _cupy_has_memory():
+        return "CuPy"
+    return None
+
+
+def _cupy_has_memory() -> bool:
+    cupy = sys.modules.get("cupy")
+    try:
+        return cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0
+    except Exception:  # a CuPy without a driver
+        return False
+
+
+def device_of(framework: str, has_gpu: bool) -> Any:
+    """The framework's own object for the first visible GPU, or for its CPU."""
+    if framework == "torch":
+        torch = importlib.import_module("torch")
+        return torch.device("cuda" if has_gpu and torch.cuda.is_available() else "cpu")
+    if framework == "jax":
+        jax = importlib.import_module("jax")
+        try:
+            return jax.devices("gpu")[0] if has_gpu else jax.devices("cpu")[0]
+        except RuntimeError:
+            return jax.devices("cpu")[0]
+    if framework in ("tf", "tensorflow"):
+        tf = importlib.import_module("tensorflow")
+        return tf.device("/GPU:0" if has_gpu and tf.config.list_physical_devices("GPU") else "/CPU:0")
+    if framework == "cupy":
+        return importlib.import_module("cupy").cuda.Device(0)
+    raise InvalidRequest(f"{framework!r} is no framework that is known here", hint="one of: torch, jax, tf, cupy")

@@ -1,0 +1,218 @@
+"""A lease: the right to devices for as long as a block, or this process, lives."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+import warnings
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from . import _library
+from .errors import InvalidRequest, TooLate, error_from
+from .frameworks import device_of, initialised
+from .sizes import bytes_of, permille_of
+
+_POLL_MILLISECONDS = 100
+_NOTICE_SECONDS = 1.0
+
+Size = Union[int, str]
+
+
+class Lease:
+    """What `berth.lease()` gives: use it in a `with` block.
+
+    Attributes
+    ----------
+    job : int
+        The job's number, as `berth jobs` shows it; 0 before it is granted.
+    devices : list of dict
+        What it has: "device" (as `berth ls` counts), "vendor", "name", "uuid", "partition_uuid"; empty on the CPU.
+    environment : dict
+        The variables that were set; None for one that was taken away.
+    """
+
+    def __init__(self, wish: Dict[str, Any], wait: Optional[float], report: bool) -> None:
+        self._wish, self._wait, self._report = wish, wait, report
+        self._handle: Optional[ctypes.c_void_p] = None
+        self._before: Dict[str, Optional[str]] = {}
+        self._affinity: Optional[set[int]] = None
+        self._owner = 0
+        self.job = 0
+        self.devices: List[Dict[str, Any]] = []
+        self.environment: Dict[str, Optional[str]] = {}
+
+    def __repr__(self) -> str:
+        has = ", ".join(f"{one['name']} ({one['device']})" for one in self.devices) or "the CPU"
+        return f"<berth.Lease of job {self.job}: {has}>" if self.job else "<berth.Lease, not granted>"
+
+    def __enter__(self) -> "Lease":
+        if self._handle is not None:
+            raise InvalidRequest("this lease is in use already: make another one with berth.lease()")
+        already = initialised()
+        if already and self._wish["request"].get("gpus") != 0:
+            raise TooLate(f"{already} has initialised its devices already, so it would not see which one the lease has",
+                          hint="with berth.lease(...): above the first use of a device; or: berth run -- python …")
+        handle = ctypes.c_void_p()
+        if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
+            raise _library.last_error()
+        self._handle, self._owner = handle, os.getpid()
+        try:
+            self._take(self._wait_for())
+        except BaseException:  # also Ctrl-C: no lease is left
+            self._end(1)
+            raise
+        return self
+
+    def __exit__(self, kind: Optional[type], value: Optional[BaseException], trace: Any) -> None:
+        self._end(0 if kind is None else 1)
+
+    def _wait_for(self) -> Dict[str, Any]:
+        begun, told = time.monotonic(), False
+        while True:
+            left = None if self._wait is None else self._wait - (time.monotonic() - begun)
+            step = _POLL_MILLISECONDS if left is None else max(1, min(_POLL_MILLISECONDS, int(left * 1000)))
+            pointer = ctypes.c_void_p()
+            if _library.library().berth_lease_wait(self._handle, step, ctypes.byref(pointer)):
+                raise _library.last_error()
+            said = _library.taken(pointer)
+            if said is not None:
+                return said
+            if left is not None and left <= 0:
+                why = self._why()
+                raise error_from({"error": {"code": "refused", "id": "E0412", **why}})
+            if self._report and not told and time.monotonic() - begun > _NOTICE_SECONDS:
+                told = True
+                print(f"berth: waiting: {self._why()['message']}", file=sys.stderr)
+
+    def _why(self) -> Dict[str, Any]:
+        pointer = ctypes.c_void_p()
+        if _library.library().berth_lease_why(self._handle, ctypes.byref(pointer)):
+            return {"message": f"job {self.job} waits its turn", "hint": ""}
+        return _library.taken(pointer) or {}
+
+    def _take(self, said: Dict[str, Any]) -> None:
+        self.job = said["job"]["id"]
+        self.devices = said["environment"]["devices"]
+        for one in said["environment"]["settings"]:
+            if one["action"] == "keep":
+                continue
+            value = one["value"] if one["action"] == "set" else None
+            self.environment[one["name"]] = value
+            self._set(one["name"], value)
+        self._set("BERTH_JOB", str(self.job))
+        cpus = said["environment"].get("cpus")
+        if cpus:
+            self._affinity = os.sched_getaffinity(0)
+            try:
+                os.sched_setaffinity(0, _cpus_in(cpus))
+            except OSError as why:  # a cpuset that changed meanwhile
+                self._affinity = None
+                warnings.warn(f"the processors {cpus} could not be set: {why}", stacklevel=4)
+
+    def _set(self, name: str, value: Optional[str]) -> None:
+        self._before.setdefault(name, os.environ.get(name))
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+    def _end(self, code: int) -> None:
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        if self._owner == os.getpid():  # a forked child's end is not its parent's
+            for name, value in self._before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+            if self._affinity is not None:
+                os.sched_setaffinity(0, self._affinity)
+        self._before.clear()
+        _library.library().berth_lease_end(handle, code)
+
+    def device(self, framework: str) -> Any:
+        """The framework's own object for the first device of the lease; its CPU where there is none.
+
+        Parameters
+        ----------
+        framework : {"torch", "jax", "tf", "cupy"}
+        """
+        if self._handle is None:
+            raise InvalidRequest("the lease has ended, or has not begun: use it inside of its with block")
+        return device_of(framework, bool(self.devices))
+
+
+def _cpus_in(ranges: str) -> set[int]:
+    cpus: set[int] = set()
+    for one in ranges.split(","):
+        first, _, last = one.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: Union[float, str, None] = None,
+          cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None, name: str = "",
+          wait: Optional[float] = None, report: bool = True) -> Lease:
+    """The right to devices for the life of a `with` block, as `berth run` takes one.
+
+    What the block's frameworks then see is set in the environment before they load, and put back at its end. Nothing is taken
+    before the block begins. Inside of a job that `berth run` started, the lease is that job's.
+
+    Parameters
+    ----------
+    gpus : int, optional
+        So many for this process alone; 0 is the CPU. Nothing: one device where there is any.
+    memory : int or str, optional
+        That much on a device that others may use too: bytes, or "8GiB".
+    share : float or str, optional
+        With `memory`: that part of the device's time, 0.3 or "30%".
+    cpus : int, optional
+        So many processors, near the device.
+    devices : sequence of int or str, optional
+        Exactly these: index, uuid or PCI address.
+    name : str
+        For `berth jobs`.
+    wait : float, optional
+        Seconds; None: until it is granted, 0: not at all.
+    report : bool
+        Say on standard error what is waited for.
+
+    Raises
+    ------
+    Refused
+        It was not granted within `wait` seconds.
+    NoDevice
+        This machine has no such device.
+    TooLate
+        A framework in this process has initialised its devices already.
+
+    Examples
+    --------
+    >>> import os, berth
+    >>> with berth.lease(gpus=1) as lease:
+    ...     os.environ["CUDA_VISIBLE_DEVICES"]
+    '0'
+    """
+    request: Dict[str, Any] = {}
+    if gpus is not None:
+        request["gpus"] = _whole("gpus", gpus, 0)
+    if memory is not None:
+        request["memory_bytes"] = bytes_of(memory)
+    if share is not None:
+        request["share_permille"] = permille_of(share)
+    if cpus is not None:
+        request["cpus"] = _whole("cpus", cpus, 1)
+    if devices is not None:
+        request["devices"] = [str(one) for one in devices]
+    command = [os.path.basename(word) if at == 0 else word for at, word in enumerate(sys.argv[:1] or ["python"])]
+    return Lease({"request": request, "name": name, "command": [word or "python" for word in command]}, wait, report)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidRequest(f"{name}: {value!r} is not a whole number of at least {least}", "E0104")
+    return value

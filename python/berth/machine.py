@@ -1,0 +1,170 @@
+"""The machine as Berth sees it: devices, who uses them, and both at one moment. What is not known is None, never 0."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from . import _library
+
+__all__ = ["Device", "Process", "Snapshot", "devices", "processes", "snapshot"]
+
+_GIB = 1 << 30
+
+
+def _size(count: Optional[int]) -> str:
+    return "?" if count is None else f"{count / _GIB:.1f} GiB"
+
+
+def _table(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
+    """Columns for a terminal."""
+    lines = [list(titles), *map(list, rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(titles))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
+    """The same for a notebook; whatever a driver or another user called something stays text."""
+    head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in titles)
+    body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A device, as in `berth ls --json`; the units are in the names, and what is not known is None.
+
+    `data` is the whole row, with all that has no attribute here.
+    """
+
+    index: int
+    kind: str
+    vendor: str
+    name: Optional[str]
+    uuid: Optional[str]
+    health: str
+    memory_total_bytes: Optional[int]
+    memory_used_bytes: Optional[int]
+    utilization_percent: Optional[float]
+    power_milliwatts: Optional[int]
+    temperature_celsius: Optional[float]
+    compute_capability: Optional[str]
+    users: Tuple[str, ...]
+    data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
+
+    @property
+    def memory_free_bytes(self) -> Optional[int]:
+        if self.memory_total_bytes is None or self.memory_used_bytes is None:
+            return None
+        return self.memory_total_bytes - self.memory_used_bytes
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.kind == "gpu"
+
+    def _cells(self) -> List[str]:
+        load = "?" if self.utilization_percent is None else f"{self.utilization_percent:.0f} %"
+        return [str(self.index), self.name or "?", f"{_size(self.memory_used_bytes)} / {_size(self.memory_total_bytes)}", load, self.health,
+                ", ".join(self.users)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process on a device, as in `berth ps --json`; `data` is the whole row."""
+
+    device: int
+    pid: Optional[int]
+    user: Optional[str]
+    memory_bytes: Optional[int]
+    command: Optional[str]
+    job: Optional[int]
+    kind: Tuple[str, ...]
+    data: Mapping[str, Any] = dataclasses.field(repr=False, compare=False, default_factory=dict)
+
+    def _cells(self) -> List[str]:
+        return [str(self.device), "?" if self.pid is None else str(self.pid), self.user or "?", _size(self.memory_bytes),
+                "" if self.job is None else str(self.job), self.command or "?"]
+
+
+_DEVICE_TITLES = ("device", "name", "memory used", "load", "health", "users")
+_PROCESS_TITLES = ("device", "pid", "user", "memory", "job", "command")
+
+
+class DeviceList(List[Device]):
+    """A list of devices that shows itself as a table."""
+
+    def __repr__(self) -> str:
+        return _table((one._cells() for one in self), _DEVICE_TITLES)
+
+    def _repr_html_(self) -> str:
+        return _html((one._cells() for one in self), _DEVICE_TITLES)
+
+
+class ProcessList(List[Process]):
+    """A list of processes that shows itself as a table."""
+
+    def __repr__(self) -> str:
+        return _table((one._cells() for one in self), _PROCESS_TITLES)
+
+    def _repr_html_(self) -> str:
+        return _html((one._cells() for one in self), _PROCESS_TITLES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """The machine at one moment: `time` is RFC 3339 in UTC."""
+
+    time: str
+    driver: Mapping[str, Any]
+    host: Mapping[str, Any]
+    devices: DeviceList
+    processes: ProcessList
+
+    @property
+    def gpus(self) -> DeviceList:
+        return DeviceList(one for one in self.devices if one.is_gpu)
+
+    def __repr__(self) -> str:
+        processes = f"\n\n{self.processes!r}" if self.processes else ""
+        return f"{self.devices!r}{processes}"
+
+    def _repr_html_(self) -> str:
+        return self.devices._repr_html_() + (self.processes._repr_html_() if self.processes else "")
+
+
+def _device(row: Dict[str, Any]) -> Device:
+    wanted = {one.name for one in dataclasses.fields(Device)} - {"data", "users"}
+    known: Dict[str, Any] = {name: row.get(name) for name in wanted}
+    return Device(users=tuple(row.get("users") or ()), data=row, **known)
+
+
+def _process(row: Dict[str, Any]) -> Process:
+    wanted = {one.name for one in dataclasses.fields(Process)} - {"data", "kind"}
+    known: Dict[str, Any] = {name: row.get(name) for name in wanted}
+    return Process(kind=tuple(row.get("kind") or ()), data=row, **known)
+
+
+def devices() -> DeviceList:
+    """All devices of this machine, GPUs first, the CPU last, as `berth ls` shows them.
+
+    No driver is loaded into this process, and nothing is initialised.
+
+    Examples
+    --------
+    >>> import berth
+    >>> [device.name for device in berth.devices() if device.is_gpu]
+    ['NVIDIA GeForce RTX 4090']
+    """
+    return DeviceList(map(_device, _library.document("ls")["devices"]))
+
+
+def processes() -> ProcessList:
+    """The processes on devices, largest first, as `berth ps` shows them."""
+    return ProcessList(map(_process, _library.document("ps")["processes"]))
+
+
+def snapshot() -> Snapshot:
+    """Devices and processes."""
+    seen = _library.document("ls")
+    return Snapshot(seen["time"], seen["driver"], seen["host"], DeviceList(map(_device, seen["devices"])), processes())

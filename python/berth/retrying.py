@@ -1,0 +1,191 @@
+"""Trying again when memory ran out: after what was held is let go of, and after others had time to let go of theirs.
+
+The exception keeps the failed call's frames, and they keep its tensors, so a try in an `except` block has less memory than the
+first one had. Here the block is left first, the frames are dropped, then garbage and caches; only then comes the next try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import inspect
+import random
+import sys
+import time
+import traceback
+from typing import Any, Callable, List, Optional, Tuple, TypeVar, cast
+
+from .errors import BerthError, InvalidRequest
+from .oom import is_oom, is_sticky
+
+__all__ = ["ContextLost", "retry", "release_memory"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ContextLost(BerthError):
+    """The device's context is gone (an illegal address, a failed assertion on the device): whatever this process does there
+    from now on fails. Start a new process; `compute-sanitizer` and CUDA_LAUNCH_BLOCKING=1 find the cause."""
+
+
+def release_memory() -> None:
+    """Lets go of what nobody uses: garbage, then the caches of the frameworks that are loaded. None is imported."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    for name in ("mps", "xpu"):
+        backend = getattr(torch, name, None)
+        if backend is not None and getattr(backend, "empty_cache", None) and sys.modules.get(f"torch.{name}") is not None:
+            try:
+                backend.empty_cache()
+            except RuntimeError:  # a build without it
+                pass
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
+class _Randomness:
+    """The state of every generator that is loaded, so that another try draws what the first one drew."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        numpy = sys.modules.get("numpy")
+        self._numpy = None if numpy is None else numpy.random.get_state()
+        torch = sys.modules.get("torch")
+        self._torch = None if torch is None else torch.get_rng_state()
+        self._cuda: Optional[List[Any]] = None
+        if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+            self._cuda = torch.cuda.get_rng_state_all()
+
+    def restore(self) -> None:
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        if self._torch is not None:
+            sys.modules["torch"].set_rng_state(self._torch)
+        if self._cuda is not None:
+            sys.modules["torch"].cuda.set_rng_state_all(self._cuda)
+
+
+def drop_frames(problem: BaseException) -> None:
+    """The frames of its traceback, and of what it came from, no longer keep their variables. The text stays."""
+    seen, todo = set(), [problem]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        todo.extend(other for other in (one.__cause__, one.__context__) if other is not None)
+
+
+def _tried(function: Callable[..., Any], args: Tuple[Any, ...], named: Any) -> Tuple[bool, Any]:
+    """Whether it went well, and what it gave, or the exception: out of its except block, and without its frames."""
+    try:
+        return True, function(*args, **named)
+    except Exception as problem:
+        if is_sticky(problem):
+            raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
+        if not is_oom(problem):
+            raise
+        failed = problem
+    drop_frames(failed)
+    return False, failed
+
+
+def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> float:
+    return min(most, first * factor ** at) * (1 + jitter * (2 * random.Random().random() - 1))
+
+
+def _check(function: Callable[..., Any]) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
+                             hint="retry the function that consumes it")
+
+
+def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,
+          jitter: float = 0.2, report: bool = True) -> Any:
+    """Calls a function again when memory ran out in it, at most `tries` times in all.
+
+    Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
+    then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
+    again. Random generators are set back to where they were before the first try. What is no lack of memory is raised as it
+    is, and an error that has cost the device's context as ContextLost.
+
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it.
+
+    Parameters
+    ----------
+    tries : int
+        Calls in all; at least 1.
+    first, most : float
+        Seconds.
+
+    Examples
+    --------
+    >>> calls = []
+    >>> @retry(first=0.0, report=False)
+    ... def step():
+    ...     calls.append(1)
+    ...     if len(calls) < 3:
+    ...         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    ...     return "done"
+    >>> step(), len(calls)
+    ('done', 3)
+    """
+    if function is None:
+        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, report=report)
+    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
+        raise InvalidRequest(f"tries: {tries!r} is not a whole number of at least 1", "E0104")
+    _check(function)
+    call = cast(Callable[..., Any], function)
+
+    def note(at: int, failed: BaseException, pause: float) -> None:
+        if report:
+            said = str(failed).split("\n", 1)[0][:200]
+            print(f"berth: memory ran out in {call.__name__} ({said}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
+
+    if inspect.iscoroutinefunction(function):
+        @functools.wraps(call)
+        async def awaited(*args: Any, **named: Any) -> Any:
+            state = _Randomness()
+            for at in range(tries):
+                try:
+                    return await call(*args, **named)
+                except Exception as problem:
+                    if is_sticky(problem):
+                        raise ContextLost(f"the device's context is lost: {problem}") from problem
+                    if not is_oom(problem) or at + 1 == tries:
+                        raise
+                    failed = problem
+                drop_frames(failed)
+                release_memory()
+                pause = _pause(at, first, factor, most, jitter)
+                note(at, failed, pause)
+                del failed
+                await asyncio.sleep(pause)
+                state.restore()
+            raise AssertionError("not reached")
+        return awaited
+
+    @functools.wraps(call)
+    def again(*args: Any, **named: Any) -> Any:
+        state = _Randomness()
+        for at in range(tries):
+            good, result = _tried(call, args, named)
+            if good:
+                return result
+            if at + 1 == tries:
+                raise result
+            release_memory()
+            pause = _pause(at, first, factor, most, jitter)
+            note(at, result, pause)
+            del result
+            time.sleep(pause)
+            state.restore()
+        raise AssertionError("not reached")
+    return again
