@@ -87,9 +87,13 @@ struct CpuBuild {
   std::string package, versions, use, source;
   bool beside_torch = false;  // it is wanted where PyTorch's tensors are
 };
-/// The lowest compute capability that a package serves.
+/// The lowest compute capability that a package serves, or all that it holds code for. `tag`: of
+/// builds with this behind the plus; `warn`: who has it need not use it.
 struct PackageGpus {
-  std::string package, versions, capability, source;
+  std::string package, versions, capability, source, tag;
+  std::vector<std::string> arch;
+  std::string ptx;
+  bool warn = false;
 };
 /// A package that asks for memory by other means than cudaMalloc, and the kinds of GPUs that may
 /// not serve them: "vgpu", "jetson", "wsl". `use`: a release that does not; `set`: a command that

@@ -151,7 +151,8 @@ void read_packages(const json& document, Compatibility& known) {
     known.torch_symbols.push_back({word(row, "symbol"), word(row, "lacks"), word(row, "source")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
-        {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
+        {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source"),
+         word(row, "tag"), words(row, "arch"), word(row, "ptx"), is_true(row, "warn")});
 }
 
 void read_others(const json& document, Compatibility& known) {

@@ -46,6 +46,8 @@ struct NvidiaFacts {
   Fact<std::vector<std::string>> installers;   // traces: "dpkg", "rpm", "nvidia-installer"
   Fact<std::vector<std::string>> firmware;     // versions under /lib/firmware/nvidia with GSP files
   Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
+  /// What the kernel has given to drivers' nodes today: "nvidia-uvm" → 510, of /proc/devices.
+  Fact<std::multimap<std::string, unsigned>> majors;
   Fact<bool> modprobe_helper;                  // nvidia-modprobe, with the right to create nodes
   Fact<std::string> fabric_manager;            // version of what is installed; "": not known
   Fact<std::string> reboot_wanted_by;          // packages; absent: none of Debian's says so

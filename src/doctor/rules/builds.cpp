@@ -269,50 +269,84 @@ void tensorflow_too_old(Examination& look) {
   }
 }
 
-void packages_without_kernels(Examination& look) {
+/// Whether the row is about this build: who builds it, says so in its version, and then it may serve
+/// others as well.
+bool is_about(const PackageGpus& row, const Distribution& one) {
+  const std::string_view tag = local_part(one.version);
+  return in_range(one.version, row.versions) &&
+         (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
+}
+
+/// kLacks: of these the GPU is `newer` than all, or not.
+Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
+  newer = !row.arch.empty() && is_older(row.arch.back(), capability);
+  if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
+  return is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
+}
+
+void packages_without_kernels(Examination& look, bool newer) {
   const auto gpus = seen_gpus(look);
+  // One that is served is enough, where which of them is meant is not known.
+  if (gpus.size() != 1 || gpus.front().capability.empty()) return;
+  const SeenGpu& gpu = gpus.front();
   for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
-    // Who builds it, says so in its version: then it may serve older ones as well.
-    if (one == nullptr || !in_range(one->version, row.versions) ||
-        !local_part(one->version).empty())
+    bool is_newer = false;
+    if (one == nullptr || !is_about(row, *one) ||
+        kernels_of_package(row, gpu.capability, is_newer) != Kernels::kLacks || is_newer != newer)
       continue;
-    const auto old = std::find_if(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
-      return !gpu.capability.empty() && is_older(gpu.capability, row.capability);
-    });
-    // One that is served is enough, where which of them is meant is not known.
-    if (old == gpus.end() || gpus.size() > 1) continue;
-    Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
-                                       named(*one), row.capability, old->name, old->capability));
-    // Who has it need not use it.
-    if (row.package == "flash-attn") finding.severity = Severity::kWarning;
+    Finding& finding = look.found(
+        row.arch.empty()
+            ? text("{} serves compute capability {} and newer; the {} has {}", named(*one),
+                   row.capability, gpu.name, gpu.capability)
+            : text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
+                   named(*one), gpu.name, gpu.capability,
+                   fmt::format("{}", fmt::join(row.arch, ", "))));
+    if (row.warn) finding.severity = Severity::kWarning;
     finding.evidence = {one->path, row.source};
     if (row.package.starts_with("nvidia-cudnn"))
       finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
                              text("a release that serves it")});
     else
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
-                             text("what can do without then does; or take a newer GPU")});
+                             newer ? text("then install a release that serves it, or build it")
+                                   : text("what can do without then does; or take a newer GPU")});
     return;
   }
 }
 
-/// By its own list, which ends in PTX for what is newer than all of it.
+/// By its own list, or by that of its release's wheels, which end in PTX for what is newer than all
+/// of it.
 void tensorflow_without_code(Examination& look) {
-  const PackageBuild* build = own_words(look, "tensorflow");
-  const auto gpus = seen_gpus(look);
-  if (build == nullptr || build->sass.empty() || gpus.size() != 1) return;
-  const SeenGpu& gpu = gpus.front();
-  if (gpu.capability.empty() || !is_older(gpu.capability, build->sass.front())) return;
-  const auto package = look.facts.python.distribution("tensorflow");
+  const auto package = cuda_tensorflow(look);
   const Distribution* one = look.see(package);
+  const auto gpus = seen_gpus(look);
+  if (one == nullptr || gpus.size() != 1 || gpus.front().capability.empty()) return;
+  const SeenGpu& gpu = gpus.front();
+  WheelArch row;
+  const PackageBuild* build = own_words(look, "tensorflow");
+  const bool own = build != nullptr && !build->sass.empty();
+  if (own) {
+    row = {"", "", false, build->sass, build->ptx};
+  } else if (!is_aarch64(look.facts) && local_part(one->version).empty() &&
+             conda_package(look, "tensorflow") == nullptr &&
+             conda_package(look, "tensorflow-gpu") == nullptr) {
+    for (const WheelArch& wheel : look.knowledge.compatibility().tensorflow_archs)
+      if (row.arch.empty() && in_range(one->version, wheel.versions)) row = wheel;
+  }
+  const bool is_newer = !row.arch.empty() && is_older(row.arch.back(), gpu.capability);
+  if (row.arch.empty() || is_newer || kernels_of(row, gpu.capability) != Kernels::kLacks) return;
   Finding& finding =
       look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
-                      one == nullptr ? "" : one->version, gpu.name, gpu.capability));
+                      one->version, gpu.name, gpu.capability));
   if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
   finding.evidence.push_back(
-      text("{} was compiled for {}", build->path, fmt::format("{}", fmt::join(build->sass, ", "))));
+      own ? text("{} was compiled for {}", build->path,
+                 fmt::format("{}", fmt::join(build->sass, ", ")))
+          : text("this wheel was compiled for {}",
+                 fmt::format("{}{}", fmt::join(row.arch, ", "),
+                             row.ptx.empty() ? "" : ", " + row.ptx + "+PTX")));
   finding.fix.push_back(
       {"", text("take an older release, or build TensorFlow from source for this GPU")});
 }

@@ -16,7 +16,7 @@ namespace berth::doctor {
 
 /// Parts of FW03 and FW04.
 void tensorflow_too_old(Examination& look);
-void packages_without_kernels(Examination& look);
+void packages_without_kernels(Examination& look, bool newer);
 void cuda_too_new_for_gpu(Examination& look);
 void tensorflow_without_code(Examination& look);
 

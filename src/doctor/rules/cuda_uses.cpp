@@ -141,8 +141,9 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
+  // Before CUDA 11 it wanted the system's very libraries: FW15 says which of them are not here.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
-    if (!row.cuda.empty() && in_range(one.version, row.version))
+    if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
 }
 

@@ -23,7 +23,16 @@ std::vector<const PciFunction*> linked_gpus(Examination& look) {
   return gpus;
 }
 
+/// Several cards, and none of them has all lanes of its slot: the board shares the processor's.
+bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
+  return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
+           const int width = gpu->link.width.value_or(0);
+           return (width == 8 || width == 4) && width < gpu->link.max_width.value_or(0);
+         });
+}
+
 void link_width(Examination& look) {
+  const bool shared = lanes_are_shared(linked_gpus(look));
   for (const PciFunction* gpu : linked_gpus(look)) {
     const int* width = look.see(gpu->link.width);
     const int* most = look.see(gpu->link.max_width);
@@ -34,6 +43,7 @@ void link_width(Examination& look) {
     if (*width >= can || *width > kWidest) continue;
     Finding& finding =
         look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
+    if (shared) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("{}/current_link_width: {}; the card can {}, the slot {}",
                                     folder_of(*gpu), *width, *most, *slot));
     finding.fix.push_back(
