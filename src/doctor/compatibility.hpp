@@ -95,6 +95,18 @@ struct PackageGpus {
   std::string ptx;
   bool warn = false;
 };
+/// A variable with values that break or slow what computes on a GPU (data/variables.toml, whose head
+/// says what the words mean); `cause` is a msgid.
+struct VariableFault {
+  std::string name, reader, bad, effect, cause, source;
+  std::string below_capability, unless, without, instead;
+};
+/// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
+struct CpuNeed {
+  std::string package, versions;
+  std::vector<std::string> needs;
+  std::string source, tag;
+};
 /// A package that asks for memory by other means than cudaMalloc, and the kinds of GPUs that may
 /// not serve them: "vgpu", "jetson", "wsl". `use`: a release that does not; `set`: a command that
 /// helps.
@@ -147,6 +159,8 @@ struct Compatibility {
   std::vector<RocmWheel> rocm_wheels;
   std::vector<CpuBuild> cpu_builds;
   std::vector<PackageGpus> package_gpus;
+  std::vector<CpuNeed> cpu_needs;
+  std::vector<VariableFault> variables;
   std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
   std::vector<PtxUser> ptx_users;

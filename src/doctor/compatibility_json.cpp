@@ -149,6 +149,9 @@ void read_packages(const json& document, Compatibility& known) {
     known.ptx_users.push_back({word(row, "package"), word(row, "v"), word(row, "source")});
   for (const json& row : at(document, "compat/torch_symbols/rows"))
     known.torch_symbols.push_back({word(row, "symbol"), word(row, "lacks"), word(row, "source")});
+  for (const json& row : at(document, "compat/cpu_needs/rows"))
+    known.cpu_needs.push_back({word(row, "package"), word(row, "v"), words(row, "needs"),
+                               word(row, "source"), word(row, "tag")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back(
         {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source"),
@@ -156,6 +159,11 @@ void read_packages(const json& document, Compatibility& known) {
 }
 
 void read_others(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "variables/variable"))
+    known.variables.push_back({word(row, "name"), word(row, "reader"), word(row, "bad"),
+                               word(row, "effect"), word(row, "cause"), word(row, "source"),
+                               word(row, "below_cc"), word(row, "unless"), word(row, "without"),
+                               word(row, "instead")});
   for (const json& row : at(document, "compat/rocm_driver/rows"))
     known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
   for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))

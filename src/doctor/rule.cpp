@@ -31,13 +31,15 @@ std::vector<Rule> all_rules() {
                            container_rules(),      container_system_rules(),
                            container_host_rules(), visible_device_rules(),
                            environment_rules(),    shadow_rules(),
-                           switch_rules(),         library_rules(),
+                           switch_rules(),         variable_rules(),
+                           library_rules(),
                            wheel_rules(),          unfound_library_rules(),
                            framework_rules(),      package_rules(),
                            extension_rules(),      build_rules(),
                            import_rules(),         fit_rules(),
                            memory_rules(),         program_rules(),
                            compiler_rules(),       processor_rules(),
+                           instruction_rules(),
                            runtime_rules(),        asked_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

@@ -196,8 +196,32 @@ void llama_cpp(Examination& look) {
        text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
 }
 
+/// Homebrew's llama.cpp, and distributions': their ways to compute are libraries beside them.
+void ggml_program(Examination& look) {
+  const GgmlProgram* program = look.see(look.facts.platform.ggml);
+  if (program == nullptr) return;
+  constexpr auto kGpu = std::to_array<std::string_view>(
+      {"cuda", "hip", "vulkan", "sycl", "musa", "opencl", "rpc"});
+  for (const std::string& name : program->libraries)
+    for (const std::string_view word : kGpu)
+      if (name.find(word) != std::string::npos) return;
+  Finding& finding =
+      look.found(text("{} is built for the processor alone: it does not use the {}",
+                      program->program, seen_gpus(look).front().name));
+  // Beside a framework that has the GPU it may be nobody's program.
+  if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      text("of its libraries none is for a GPU: {}",
+           fmt::format("{}", fmt::join(program->libraries, ", "))));
+  finding.fix.push_back(
+      {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
+       text("in its sources; or take an archive or an image of its releases that is made for "
+            "CUDA or Vulkan: a package manager's is for the processor")});
+}
+
 void cpu_builds(Examination& look) {
   if (seen_gpus(look).empty()) return;
+  ggml_program(look);
   by_their_own_words(look);
   if (is_aarch64(look.facts)) return;
   listed_cpu_builds(look);
