@@ -101,6 +101,13 @@ struct VariableFault {
   std::string name, reader, bad, effect, cause, source;
   std::string below_capability, unless, without, instead;
 };
+/// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action` are
+/// msgids.
+struct KernelLine {
+  std::string driver, kind;
+  std::vector<std::string> words;
+  std::string cause, action, command, source;
+};
 /// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
 struct CpuNeed {
   std::string package, versions;
@@ -161,6 +168,7 @@ struct Compatibility {
   std::vector<PackageGpus> package_gpus;
   std::vector<CpuNeed> cpu_needs;
   std::vector<VariableFault> variables;
+  std::vector<KernelLine> kernel_lines;
   std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
   std::vector<PtxUser> ptx_users;

@@ -53,6 +53,9 @@ constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
                                                             "PM: suspend",
                                                             "hmm",
                                                             "devmem",
+                                                            "bbswitch",
+                                                            "atombios",
+                                                            "D3cold to D0",
                                                             "blocked for more than"});
 
 template <typename Words>

@@ -28,6 +28,7 @@ std::vector<Rule> all_rules() {
                            driver_install_rules(), driver_answer_rules(),
                            driver_silence_rules(), xid_rules(),
                            other_platform_rules(), left_out_rules(),
+                           kernel_line_rules(),
                            container_rules(),      container_system_rules(),
                            container_host_rules(), visible_device_rules(),
                            environment_rules(),    shadow_rules(),

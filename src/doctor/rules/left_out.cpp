@@ -73,7 +73,25 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
   advise_atomics(finding);
 }
 
+/// The older driver has a GPU that amdgpu serves when it is told to.
+bool taken_by_radeon(Examination& look) {
+  for (const PciFunction& one : cards_on_bus(look, kVendorAmd)) {
+    if (one.driver.value_or("") != "radeon" || !wants_rocm(look)) continue;
+    Finding& finding = look.found(
+        text("radeon has the AMD GPU at {}: ROCm computes by amdgpu alone", one.address));
+    finding.evidence.push_back(
+        fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
+    finding.fix.push_back(
+        {"sudo grubby --update-kernel=ALL --args='radeon.si_support=0 radeon.cik_support=0 "
+         "amdgpu.si_support=1 amdgpu.cik_support=1' && sudo reboot",
+         text("then amdgpu has it; ROCm itself serves GCN 3 and newer")});
+    return true;
+  }
+  return false;
+}
+
 void left_out_by_kfd(Examination& look) {
+  if (taken_by_radeon(look)) return;
   auto cards = cards_on_bus(look, kVendorAmd);
   std::erase_if(cards, [](const PciFunction& one) {
     return one.driver.value_or("") != "amdgpu" || one.is_asleep();
