@@ -29,7 +29,8 @@ std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& 
       !line.empty())
     return line;
   if (!is_the_only || !newest_line(log, {"kfd", "added device " + id_of(gpu)}).empty()) return "";
-  return newest_line(log, {"not supported in kfd"});
+  std::string line = newest_line(log, {"not supported in kfd"});
+  return line.empty() ? newest_line(log, {"kfd not supported on this ASIC"}) : line;
 }
 
 /// Somebody reckons with computing on AMD's GPUs here.
