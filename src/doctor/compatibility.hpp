@@ -86,6 +86,7 @@ struct RocmWheel {
 struct CpuBuild {
   std::string package, versions, use, source;
   bool beside_torch = false;  // it is wanted where PyTorch's tensors are
+  bool quiet = false;         // most who have it mean it for the processor
 };
 /// The lowest compute capability that a package serves, or all that it holds code for. `tag`: of
 /// builds with this behind the plus; `warn`: who has it need not use it.
@@ -95,14 +96,14 @@ struct PackageGpus {
   std::string ptx;
   bool warn = false;
 };
-/// A variable with values that break or slow what computes on a GPU (data/variables.toml, whose head
-/// says what the words mean); `cause` is a msgid.
+/// A variable with values that break or slow what computes on a GPU (data/variables.toml, whose
+/// head says what the words mean); `cause` is a msgid.
 struct VariableFault {
   std::string name, reader, bad, effect, cause, source;
   std::string below_capability, unless, without, instead;
 };
-/// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action` are
-/// msgids.
+/// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action`
+/// are msgids.
 struct KernelLine {
   std::string driver, kind;
   std::vector<std::string> words;
@@ -142,6 +143,11 @@ struct RocmDriver {
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
+/// What a release of Jetson Linux serves.
+struct JetsonCuda {
+  int l4t = 0;
+  std::string cuda;
+};
 struct GpuFamily {
   std::string begins, capability;
 };
@@ -175,6 +181,7 @@ struct Compatibility {
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
   std::vector<IntelKernel> intel_kernels;
+  std::vector<JetsonCuda> jetsons;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.
   struct Cudnn {

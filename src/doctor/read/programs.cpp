@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kMostNames = 2000;
 
 /// Of llama.cpp, whisper.cpp and stable-diffusion.cpp.
-constexpr auto kPrograms = std::to_array<const char*>(
-    {"llama-server", "llama-cli", "llama-bench", "whisper-server", "whisper-cli", "sd-server",
-     "sd-cli"});
+constexpr auto kPrograms =
+    std::to_array<const char*>({"llama-server", "llama-cli", "llama-bench", "whisper-server",
+                                "whisper-cli", "sd-server", "sd-cli"});
 
 void add_ggml(const Tree& tree, const std::string& folder, GgmlProgram& found) {
   for (const std::string& name : tree.list(folder, kMostNames).value_or({})) {

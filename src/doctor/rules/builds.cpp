@@ -1,5 +1,5 @@
-// Rule FW21, and what FW07 and ENV10 say of packages other than PyTorch: builds for the processor, for
-// another vendor's GPUs, or by another toolkit.
+// Rule FW21, and what FW07 and ENV10 say of packages other than PyTorch: builds for the processor,
+// for another vendor's GPUs, or by another toolkit.
 #include <algorithm>
 #include <array>
 
@@ -47,6 +47,16 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
+/// No framework is here, for whatever processor: the small package is what computes.
+bool is_alone(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
+           return one.name == "torch" || one.name == "jaxlib" || one.name == "onnxruntime" ||
+                  one.name.starts_with("tensorflow") || one.name.starts_with("cupy") ||
+                  one.name == "ctranslate2";
+         });
+}
+
 void listed_cpu_builds(Examination& look) {
   for (const CpuBuild& row : look.knowledge.compatibility().cpu_builds) {
     const auto package = look.facts.python.distribution(row.package);
@@ -56,6 +66,7 @@ void listed_cpu_builds(Examination& look) {
         local_part(one->version).find("cu") != std::string_view::npos)
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
+    if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
     // Both write the same files: which of them is there now no name tells.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (name != row.package && look.facts.python.distribution(name)) continue;
@@ -63,6 +74,12 @@ void listed_cpu_builds(Examination& look) {
     // Asked for by name, and another framework has the GPU: it reads data, mostly.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
+    if (row.quiet) {
+      finding.severity = Severity::kInfo;
+      finding.fix.push_back({"", text("compile it here with -DWITH_CUDA=ON; or a distribution's or "
+                                      "conda-forge's build with CUDA")});
+      continue;
+    }
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
              install_command(look.facts.python, {name}, row.use.substr(name.size())),
@@ -200,19 +217,17 @@ void llama_cpp(Examination& look) {
 void ggml_program(Examination& look) {
   const GgmlProgram* program = look.see(look.facts.platform.ggml);
   if (program == nullptr) return;
-  constexpr auto kGpu = std::to_array<std::string_view>(
-      {"cuda", "hip", "vulkan", "sycl", "musa", "opencl", "rpc"});
+  constexpr auto kGpu =
+      std::to_array<std::string_view>({"cuda", "hip", "vulkan", "sycl", "musa", "opencl", "rpc"});
   for (const std::string& name : program->libraries)
     for (const std::string_view word : kGpu)
       if (name.find(word) != std::string::npos) return;
-  Finding& finding =
-      look.found(text("{} is built for the processor alone: it does not use the {}",
-                      program->program, seen_gpus(look).front().name));
+  Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
+                                     program->program, seen_gpus(look).front().name));
   // Beside a framework that has the GPU it may be nobody's program.
   if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(
-      text("of its libraries none is for a GPU: {}",
-           fmt::format("{}", fmt::join(program->libraries, ", "))));
+  finding.evidence.push_back(text("of its libraries none is for a GPU: {}",
+                                  fmt::format("{}", fmt::join(program->libraries, ", "))));
   finding.fix.push_back(
       {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
        text("in its sources; or take an archive or an image of its releases that is made for "

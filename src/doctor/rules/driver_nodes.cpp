@@ -101,10 +101,11 @@ bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& no
   else
     finding.fix.push_back({"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
                            text("a rule that makes the node with a fixed number: take it out")});
-  finding.fix.push_back({"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
-                         "-c 0 -u",
-                         text("makes it anew with today's number, which changes from start to "
-                              "start; a container's configuration that names it has to follow")});
+  finding.fix.push_back(
+      {"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
+       "-c 0 -u",
+       text("makes it anew with today's number, which changes from start to "
+            "start; a container's configuration that names it has to follow")});
   return true;
 }
 

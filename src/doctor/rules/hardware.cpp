@@ -124,9 +124,8 @@ void given_away(Examination& look, const std::vector<PciFunction>& functions) {
         kept = true;
     }
     if (given == nullptr) continue;
-    Finding& finding =
-        look.found(text("vfio-pci has the GPU at {}, so no program of this machine can use it",
-                        given->address));
+    Finding& finding = look.found(text(
+        "vfio-pci has the GPU at {}, so no program of this machine can use it", given->address));
     const auto& torch = look.facts.python.torch;
     const bool wanted = vendor == kVendorAmd
                             ? look.facts.rocm.folder.has_value() || (torch && torch->hip)
@@ -134,7 +133,8 @@ void given_away(Examination& look, const std::vector<PciFunction>& functions) {
     if (kept || !wanted) finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → vfio-pci", given->address));
-    finding.fix.push_back({"", text("it was given to a virtual machine: take it back there first")});
+    finding.fix.push_back(
+        {"", text("it was given to a virtual machine: take it back there first")});
   }
 }
 

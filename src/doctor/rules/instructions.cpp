@@ -41,12 +41,12 @@ void ollama_without_avx(Examination& look, const Flags& flags) {
       });
   // Before 0.4 they were in the program itself.
   if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
-  Finding& finding = look.found(
-      text("the processor has no AVX, without which this Ollama leaves the GPU alone"));
-  finding.evidence = {text("/proc/cpuinfo: no {}", "avx"),
-                      runner == ollama->libraries.end() ? ollama->program
-                                                        : ollama->folder + "/" + *runner,
-                      "https://github.com/ollama/ollama/issues/2187"};
+  Finding& finding =
+      look.found(text("the processor has no AVX, without which this Ollama leaves the GPU alone"));
+  finding.evidence = {
+      text("/proc/cpuinfo: no {}", "avx"),
+      runner == ollama->libraries.end() ? ollama->program : ollama->folder + "/" + *runner,
+      "https://github.com/ollama/ollama/issues/2187"};
   advise(look, finding, flags);
   finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
                          text("a newer release, which wants no AVX for the GPU")});
@@ -77,8 +77,8 @@ void missing_instructions(Examination& look) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"CPU06", Layer::kHardware, Severity::kError, true,
-     msgid("a processor without instructions that a program was compiled with"),
-     "FW08 FW10 FW24", missing_instructions},
+     msgid("a processor without instructions that a program was compiled with"), "FW08 FW10 FW24",
+     missing_instructions},
 });
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: what drivers write into the kernel's log when they
-// could not start a GPU, when it has hung, and when the kernel ended a program for want of memory.
-// Which line means what is data (data/kernel_lines.toml).
+// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: what drivers write into the kernel's log when
+// they could not start a GPU, when it has hung, and when the kernel ended a program for want of
+// memory. Which line means what is data (data/kernel_lines.toml).
 #include <algorithm>
 #include <array>
 
@@ -155,8 +155,8 @@ std::string killed_program(std::string_view line) {
 
 void killed_for_memory(Examination& look) {
   constexpr auto kPrograms = std::to_array<std::string_view>(
-      {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
-       "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
+      {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton",
+       "ray::", "torchrun", "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
   if (!machine_has_nvidia(look) && cards_on_bus(look, kVendorAmd).empty()) return;
   const auto& log = look.facts.machine.kernel_log;
   if (!log) return;
@@ -192,8 +192,8 @@ constexpr auto kRules = std::to_array<Rule>({
     {"XPU05", kDriver, Severity::kFatal, true,
      msgid("an Intel GPU that the kernel's driver could not start"), "HW02 XPU02 XPU03 FW*",
      intel_not_started},
-    {"XPU06", kDriver, Severity::kError, true, msgid("an Intel GPU that hung or had errors"),
-     "FW*", intel_faults},
+    {"XPU06", kDriver, Severity::kError, true, msgid("an Intel GPU that hung or had errors"), "FW*",
+     intel_faults},
     {"DRV31", kDriver, Severity::kFatal, true,
      msgid("a GPU that NVIDIA's driver could not start, by its own words"),
      "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", nvidia_not_started},

@@ -18,8 +18,8 @@ std::string id_of(const PciFunction& gpu) {
 
 /// "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics", "… device 1002:744c NOT added
 /// due to errors"; older kernels leave "amdgpu:" out. Of GPUs that it does not know it names the
-/// family alone ("PITCAIRN  not supported in kfd"), the graphics engine ("GC IP 0x… not supported in
-/// kfd") or the device ("DID 6811 is missing in supported_devices").
+/// family alone ("PITCAIRN  not supported in kfd"), the graphics engine ("GC IP 0x… not supported
+/// in kfd") or the device ("DID 6811 is missing in supported_devices").
 std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& gpu,
                         bool is_the_only) {
   for (const std::string_view words : {"skipped device", "NOT added due to errors"})
@@ -80,8 +80,7 @@ bool taken_by_radeon(Examination& look) {
     if (one.driver.value_or("") != "radeon" || !wants_rocm(look)) continue;
     Finding& finding = look.found(
         text("radeon has the AMD GPU at {}: ROCm computes by amdgpu alone", one.address));
-    finding.evidence.push_back(
-        fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
+    finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
     finding.fix.push_back(
         {"sudo grubby --update-kernel=ALL --args='radeon.si_support=0 radeon.cik_support=0 "
          "amdgpu.si_support=1 amdgpu.cik_support=1' && sudo reboot",
@@ -112,10 +111,11 @@ void left_out_by_kfd(Examination& look) {
         atomics ? text("the kernel does not compute on the AMD GPU at {}: its way to the processor "
                        "has no PCIe atomics",
                        gpu.address)
-        : unknown ? text("the AMD GPU at {} is of a kind that the kernel never computes on, so ROCm "
-                         "has no use for it",
-                         gpu.address)
-                  : text("the kernel does not compute on the AMD GPU at {}", gpu.address));
+        : unknown
+            ? text("the AMD GPU at {} is of a kind that the kernel never computes on, so ROCm "
+                   "has no use for it",
+                   gpu.address)
+            : text("the kernel does not compute on the AMD GPU at {}", gpu.address));
     // Every start of a desktop says so of a card that nobody wants to compute on.
     if (!wants_rocm(look))
       finding.severity = Severity::kInfo;

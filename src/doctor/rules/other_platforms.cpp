@@ -84,12 +84,27 @@ void wsl_no_dxg(Examination& look) {
                                     text("in Windows, after an update of the GPU's driver there")});
 }
 
+/// From 555 on Windows' driver has a library more (libnvdxgdmal.so.1), which older container
+/// toolkits do not pass on.
+void toolkit_without_library(Examination& look) {
+  constexpr int kNotFound = 500;
+  if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
+  Finding& finding = look.found(text(
+      "this container was given only a part of Windows' driver: its toolkit is older than 555"));
+  finding.evidence = {"cuInit: 500 (named symbol not found)",
+                      "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
+  finding.fix.push_back({"sudo apt install --only-upgrade nvidia-container-toolkit",
+                         text("1.14.4 or newer, in the distribution that Docker runs in; Docker "
+                              "Desktop: 4.31 or newer")});
+}
+
 /// All of WSL's side is there, Windows' driver too, and CUDA finds no GPU by them: a build of
 /// Windows, a driver in it, or a kernel of WSL that do not go together.
 void windows_gives_none(Examination& look) {
   constexpr int kNoDevice = 100, kUnknown = 999, kNoSupport = 500;
   const auto& driver = look.facts.driver;
   const auto* cuda = look.see(look.facts.files.cuda);
+  if (look.facts.container.kind) return toolkit_without_library(look);
   if (!look.missing(look.facts.container.kind) || !look.facts.nodes.dxg ||
       look.facts.nodes.dxg->denied() || !look.facts.wsl.driver_library.value_or(false) ||
       cuda == nullptr || cuda->empty() || !contains(cuda->front().target, "/wsl/") ||

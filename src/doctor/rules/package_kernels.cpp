@@ -1,5 +1,5 @@
-// What FW03 and FW04 say of packages other than PyTorch: compiled for other GPUs than those that are
-// here, by their own files, their own words, or a table of releases.
+// What FW03 and FW04 say of packages other than PyTorch: compiled for other GPUs than those that
+// are here, by their own files, their own words, or a table of releases.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,8 +15,8 @@
 namespace berth::doctor {
 namespace {
 
-/// Whether the row is about this build: who builds it, says so in its version, and then it may serve
-/// others as well.
+/// Whether the row is about this build: who builds it, says so in its version, and then it may
+/// serve others as well.
 bool is_about(const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);
   return in_range(one.version, row.versions) &&
@@ -33,9 +33,9 @@ Kernels kernels_of_package(const PackageGpus& row, const std::string& capability
 /// What the files themselves say, of all that belongs to one package together: some have a file for
 /// each generation.
 void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
-  constexpr auto kComputing = std::to_array<std::string_view>(
-      {"llama-cpp-python", "faiss", "ctranslate2", "onnxruntime-gpu", "vllm", "mxnet",
-       "paddlepaddle-gpu"});
+  constexpr auto kComputing =
+      std::to_array<std::string_view>({"llama-cpp-python", "faiss", "ctranslate2",
+                                       "onnxruntime-gpu", "vllm", "mxnet", "paddlepaddle-gpu"});
   const auto* codes = look.see(look.facts.imports.codes);
   if (codes == nullptr) return;
   std::map<std::string, WheelArch> packages;
@@ -51,16 +51,15 @@ void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
     const bool is_newer = !all.arch.empty() && is_older(all.arch.back(), gpu.capability);
     if (kernels_of(all, gpu.capability) != Kernels::kLacks || is_newer != newer) continue;
     Finding& finding = look.found(
-        text("{} has no kernels for the {} (compute capability {}): it was compiled for {}", package,
-             gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
+        text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
+             package, gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
     // Beside a framework that serves the GPU: who has it need not use it.
     if (std::find(kComputing.begin(), kComputing.end(), package) == kComputing.end())
       finding.severity = Severity::kWarning;
     for (const PackageCode& one : *codes)
       if (one.package == package) finding.evidence.push_back(one.file + " (.nv_fatbin)");
-    finding.fix.push_back(
-        {uninstall_command(look.facts.python, {package}),
-         text("then install a release that serves it, or build it")});
+    finding.fix.push_back({uninstall_command(look.facts.python, {package}),
+                           text("then install a release that serves it, or build it")});
     return;
   }
 }

@@ -261,11 +261,11 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
   }
   // Before 1.7 what needs CUDA was in the module itself.
   const bool fails = is_older(gpu.version, "1.7");
-  Finding& finding = look.found(
-      fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported", gpu.version,
-                   missing.front())
-            : text("onnxruntime-gpu {} does not find {}, so it runs on the CPU", gpu.version,
-                   missing.front()));
+  Finding& finding =
+      look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",
+                              gpu.version, missing.front())
+                       : text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
+                              gpu.version, missing.front()));
   if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
   finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),

@@ -1,5 +1,5 @@
-// Rule ENV22: variables whose values break or slow what computes on the GPU. Which they are, and for
-// whom, is data (data/variables.toml).
+// Rule ENV22: variables whose values break or slow what computes on the GPU. Which they are, and
+// for whom, is data (data/variables.toml).
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -83,8 +83,7 @@ bool is_read(Examination& look, std::string_view reader) {
   const bool nvidia = machine_has_nvidia(look);
   if (reader == "cuda") return nvidia;
   if (reader == "nccl") {
-    const std::size_t gpus =
-        nvidia_count(look).value_or(0) + cards_on_bus(look, kVendorAmd).size();
+    const std::size_t gpus = nvidia_count(look).value_or(0) + cards_on_bus(look, kVendorAmd).size();
     return gpus > 1 || (gpus == 1 && spans_machines(look));
   }
   if (reader == "intel") return !cards_on_bus(look, kVendorIntel).empty();
@@ -118,8 +117,7 @@ std::optional<Setting> setting_of(Examination& look, const VariableFault& row) {
   if (settings == nullptr) return std::nullopt;
   const auto one = settings->values.find(row.name);
   if (one == settings->values.end() || one->second.empty()) return std::nullopt;
-  return Setting{one->second, settings->path + ": " + row.name + "=" + one->second,
-                 settings->path};
+  return Setting{one->second, settings->path + ": " + row.name + "=" + one->second, settings->path};
 }
 
 bool is_excused(Examination& look, const VariableFault& row) {
@@ -145,8 +143,8 @@ void wrong_values(Examination& look) {
         is_excused(look, row))
       continue;
     told.push_back(row.name);
-    Finding& finding = look.found(
-        fmt::format("{}={}: {}", row.name, setting->value, tr(row.cause.c_str())));
+    Finding& finding =
+        look.found(fmt::format("{}={}: {}", row.name, setting->value, tr(row.cause.c_str())));
     finding.severity = severity_of(row.effect);
     finding.evidence = {setting->shown, row.source};
     if (!setting->file.empty())
