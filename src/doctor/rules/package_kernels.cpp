@@ -146,7 +146,8 @@ void tensorflow_without_code(Examination& look) {
   const bool own = build != nullptr && !build->sass.empty();
   if (own) {
     row = {"", "", false, build->sass, build->ptx};
-  } else if (!is_aarch64(look.facts) && local_part(one->version).empty() &&
+  } else if ((look.see_whole(look.facts.builds) != nullptr || look.facts.builds.is_absent()) &&
+             !is_aarch64(look.facts) && local_part(one->version).empty() &&
              conda_package(look, "tensorflow") == nullptr &&
              conda_package(look, "tensorflow-gpu") == nullptr) {
     for (const WheelArch& wheel : look.knowledge.compatibility().tensorflow_archs)
