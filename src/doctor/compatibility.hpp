@@ -101,6 +101,7 @@ struct PackageGpus {
 struct VariableFault {
   std::string name, reader, bad, effect, cause, source;
   std::string below_capability, unless, without, instead;
+  bool no_infiniband = false;
 };
 /// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action`
 /// are msgids.

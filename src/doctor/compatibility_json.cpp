@@ -170,7 +170,7 @@ void read_others(const json& document, Compatibility& known) {
     known.variables.push_back({word(row, "name"), word(row, "reader"), word(row, "bad"),
                                word(row, "effect"), word(row, "cause"), word(row, "source"),
                                word(row, "below_cc"), word(row, "unless"), word(row, "without"),
-                               word(row, "instead")});
+                               word(row, "instead"), is_true(row, "no_infiniband")});
   for (const json& row : at(document, "compat/rocm_driver/rows"))
     known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
   for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))

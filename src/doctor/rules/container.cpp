@@ -207,6 +207,10 @@ void driver_in_image(Examination& look) {
   // The container toolkit itself puts an image's compatibility library before the driver's, where
   // the GPU takes it.
   const auto& compat = look.facts.files.compat;
+  if (compat.is_unreadable()) {
+    look.see(compat);
+    return;
+  }
   if (compat && compat->version() == wins.version() && version_less(*module, wins.version()) &&
       look.facts.driver.cuda_init.value_or(0) == 0)
     return;

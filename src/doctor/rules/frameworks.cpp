@@ -221,6 +221,7 @@ void arch_missing_new(Examination& look) {
   arch_missing(look, true);
   if (look.findings().empty()) tensorflow_too_old(look);
   if (look.findings().empty()) packages_without_kernels(look, true);
+  if (look.findings().empty()) cuda_too_old_for_gpu(look);
   if (look.findings().empty()) compiler_without_gpu(look, true);
 }
 

@@ -169,6 +169,31 @@ void tensorflow_without_code(Examination& look) {
       {"", text("take an older release, or build TensorFlow from source for this GPU")});
 }
 
+/// A package for a major version of CUDA that was over before the GPU came: what PTX it has, if
+/// any, is all that could run.
+void cuda_too_old_for_gpu(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.size() != 1) return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const ArchToolkits* bounds = known.toolkits_of(gpus.front().capability);
+  if (bounds == nullptr || bounds->first.empty()) return;
+  for (const CudaUse& use : framework_uses(look)) {
+    if (use.is_torch || use.what.starts_with("jax-") || use.what.starts_with("TensorFlow") ||
+        version_of(use.cuda).empty() || version_of(use.cuda)[0] >= version_of(bounds->first)[0] ||
+        toolkit_compiles(known, use.cuda, gpus.front().capability) != Kernels::kLacks)
+      continue;
+    Finding& finding = look.found(
+        text("{} is made for CUDA {}, which is older than the {} (compute capability {})", use.what,
+             use.cuda, gpus.front().name, gpus.front().capability));
+    if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+    finding.evidence.push_back(use.path);
+    finding.evidence.push_back(
+        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->first, 1))});
+    return;
+  }
+}
+
 void cuda_too_new_for_gpu(Examination& look) {
   const auto gpus = seen_gpus(look);
   if (gpus.size() != 1) return;

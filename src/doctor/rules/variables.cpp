@@ -123,6 +123,10 @@ std::optional<Setting> setting_of(Examination& look, const VariableFault& row) {
 bool is_excused(Examination& look, const VariableFault& row) {
   if (!row.unless.empty() && is_on(variable_or_empty(look, row.unless.c_str()))) return true;
   if (!row.without.empty() && has_package(look, row.without)) return true;
+  if (row.no_infiniband) {
+    const auto* adapters = look.see_whole(look.facts.container.infiniband);
+    return adapters == nullptr || !adapters->empty();
+  }
   if (row.below_capability.empty()) return false;
   const auto gpus = seen_gpus(look);
   return gpus.size() != 1 || gpus.front().capability.empty() ||
