@@ -219,7 +219,7 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
       return behind_shim(tree, environment, python);
   // Of the time when python was Python 2.
   for (const std::string_view folder : split(path, ':'))
-    if (const std::string python = std::string(folder) + "/python";
+    if (std::string python = std::string(folder) + "/python";
         folder.starts_with('/') && tree.exists(python) &&
         library_version(tree, parent(std::string(folder))) == "2.7")
       return python;

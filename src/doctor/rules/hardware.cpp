@@ -271,14 +271,19 @@ std::string lost_at_start(const std::vector<std::string>& log, const std::string
   return "";
 }
 
-void gpu_lost(Examination& look) {
+/// The driver answers for this GPU that it is lost.
+bool is_said_lost(Examination& look, const PciFunction& gpu) {
   constexpr int kLost = 15;
+  for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
+    if (answer.pci_address == gpu.address && answer.error.value_or(0) == kLost) return true;
+  return false;
+}
+
+void gpu_lost(Examination& look) {
   for (const PciFunction* gpu : nvidia_gpus(look)) {
     if (gpu->is_asleep()) continue;
     const bool* gone = look.see(gpu->gone);
-    bool said = false;
-    for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
-      said = said || (answer.pci_address == gpu->address && answer.error.value_or(0) == kLost);
+    const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
     // Later in that start somebody may have brought it back.
