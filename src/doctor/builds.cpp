@@ -49,6 +49,10 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
   return builds;
 }
 
+/// Since which pip brings CUDA along and finds all of it (2.14's extra asks for TensorRT that PyPI
+/// does not have).
+constexpr const char* kTensorflowWithCuda = "2.15-";
+
 /// Releases whose wheels' kernels the tables know, and all of them where none is wanted.
 std::vector<Build> tensorflow_builds(const Compatibility& known, Platform platform) {
   std::vector<Build> builds;
@@ -56,7 +60,7 @@ std::vector<Build> tensorflow_builds(const Compatibility& known, Platform platfo
     if (platform == Platform::kCpu)
       builds.push_back(
           {row.version, row.python, "", pinned(known, "tensorflow", row.version), "", true});
-    if (platform != Platform::kNvidia) continue;
+    if (platform != Platform::kNvidia || !in_range(row.version, kTensorflowWithCuda)) continue;
     for (const WheelArch& wheel : known.tensorflow_archs)
       if (wheel.cuda == row.cuda && in_range(row.version, wheel.versions))
         builds.push_back({row.version, row.python, row.cuda,

@@ -86,10 +86,35 @@ struct RocmWheel {
 struct CpuBuild {
   std::string package, versions, use, source;
   bool beside_torch = false;  // it is wanted where PyTorch's tensors are
+  bool quiet = false;         // most who have it mean it for the processor
 };
-/// The lowest compute capability that a package serves.
+/// The lowest compute capability that a package serves, or all that it holds code for. `tag`: of
+/// builds with this behind the plus; `warn`: who has it need not use it.
 struct PackageGpus {
-  std::string package, versions, capability, source;
+  std::string package, versions, capability, source, tag;
+  std::vector<std::string> arch;
+  std::string ptx;
+  bool warn = false;
+};
+/// A variable with values that break or slow what computes on a GPU (data/variables.toml, whose
+/// head says what the words mean); `cause` is a msgid.
+struct VariableFault {
+  std::string name, reader, bad, effect, cause, source;
+  std::string below_capability, unless, without, instead;
+  bool no_infiniband = false;
+};
+/// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action`
+/// are msgids.
+struct KernelLine {
+  std::string driver, kind;
+  std::vector<std::string> words;
+  std::string cause, action, command, source;
+};
+/// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
+struct CpuNeed {
+  std::string package, versions;
+  std::vector<std::string> needs;
+  std::string source, tag;
 };
 /// A package that asks for memory by other means than cudaMalloc, and the kinds of GPUs that may
 /// not serve them: "vgpu", "jetson", "wsl". `use`: a release that does not; `set`: a command that
@@ -119,6 +144,11 @@ struct RocmDriver {
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
+/// What a release of Jetson Linux serves.
+struct JetsonCuda {
+  int l4t = 0;
+  std::string cuda;
+};
 struct GpuFamily {
   std::string begins, capability;
 };
@@ -143,12 +173,16 @@ struct Compatibility {
   std::vector<RocmWheel> rocm_wheels;
   std::vector<CpuBuild> cpu_builds;
   std::vector<PackageGpus> package_gpus;
+  std::vector<CpuNeed> cpu_needs;
+  std::vector<VariableFault> variables;
+  std::vector<KernelLine> kernel_lines;
   std::vector<MemoryUser> memory_users;
   std::vector<TritonPtxas> triton_ptxas;
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
   std::vector<IntelKernel> intel_kernels;
+  std::vector<JetsonCuda> jetsons;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.
   struct Cudnn {

@@ -141,7 +141,8 @@ void read_packages(const json& document, Compatibility& known) {
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});
   for (const json& row : at(document, "compat/cpu_builds/rows"))
     known.cpu_builds.push_back({word(row, "package"), word(row, "v"), word(row, "use"),
-                                word(row, "source"), is_true(row, "beside")});
+                                word(row, "source"), is_true(row, "beside"),
+                                is_true(row, "quiet")});
   for (const json& row : at(document, "compat/memory_users/rows"))
     known.memory_users.push_back({word(row, "package"), word(row, "v"), words(row, "where"),
                                   word(row, "use"), word(row, "set"), word(row, "source")});
@@ -149,12 +150,27 @@ void read_packages(const json& document, Compatibility& known) {
     known.ptx_users.push_back({word(row, "package"), word(row, "v"), word(row, "source")});
   for (const json& row : at(document, "compat/torch_symbols/rows"))
     known.torch_symbols.push_back({word(row, "symbol"), word(row, "lacks"), word(row, "source")});
+  for (const json& row : at(document, "compat/cpu_needs/rows"))
+    known.cpu_needs.push_back({word(row, "package"), word(row, "v"), words(row, "needs"),
+                               word(row, "source"), word(row, "tag")});
   for (const json& row : at(document, "compat/package_gpus/rows"))
-    known.package_gpus.push_back(
-        {word(row, "package"), word(row, "v"), word(row, "cc_min"), word(row, "source")});
+    known.package_gpus.push_back({word(row, "package"), word(row, "v"), word(row, "cc_min"),
+                                  word(row, "source"), word(row, "tag"), words(row, "arch"),
+                                  word(row, "ptx"), is_true(row, "warn")});
 }
 
 void read_others(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "compat/jetson/rows"))
+    known.jetsons.push_back({number(row, "l4t"), word(row, "cuda")});
+  for (const json& row : at(document, "kernel_lines/line"))
+    known.kernel_lines.push_back({word(row, "driver"), word(row, "kind"), words(row, "words"),
+                                  word(row, "cause"), word(row, "action"), word(row, "command"),
+                                  word(row, "source")});
+  for (const json& row : at(document, "variables/variable"))
+    known.variables.push_back({word(row, "name"), word(row, "reader"), word(row, "bad"),
+                               word(row, "effect"), word(row, "cause"), word(row, "source"),
+                               word(row, "below_cc"), word(row, "unless"), word(row, "without"),
+                               word(row, "instead"), is_true(row, "no_infiniband")});
   for (const json& row : at(document, "compat/rocm_driver/rows"))
     known.rocm_drivers.push_back({word(row, "driver"), word(row, "rocm")});
   for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))

@@ -45,7 +45,9 @@ TEST_CASE("machine code serves later chips of its major only, and PTX what is ne
   CHECK(kernels("2.7.0.dev20250310+cu124", "12.4", "12.0") == Kernels::kLacks);
   CHECK(kernels("3.0", "14.0", "12.0") == Kernels::kUnknown);
   CHECK(kernels("1.4.0", "10.1", "8.6") == Kernels::kLacks);
-  CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kUnknown);  // 8.0's code would do
+  CHECK(kernels("1.7.0", "11.0", "8.6") == Kernels::kHas);  // by 8.0's code
+  CHECK(kernels("1.7.0", "9.2", "8.6") == Kernels::kLacks);
+  CHECK(kernels("0.4.1", "8.0", "3.0") == Kernels::kLacks);
   // 2.10 stands between rows that say the same.
   CHECK(kernels("2.10.0", "12.6", "6.1") == Kernels::kHas);
 }

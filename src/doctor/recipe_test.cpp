@@ -131,12 +131,17 @@ TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") 
 }
 
 TEST_CASE("TensorFlow's PTX for Hopper wants a driver that was made for its CUDA") {
-  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0")));
+  const auto older =
+      recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
+  REQUIRE(older);
+  CHECK(older->build.cuda == "12.3");  // newer releases' PTX is of 12.5
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0")));
   const auto changes =
-      changes_for(known(), wish_for(Framework::kTensorflow, "3.12", "550.54.14", "9.0"));
+      changes_for(known(), wish_for(Framework::kTensorflow, "3.13", "550.54.14", "9.0"));
   CHECK(changes.driver == "555.42.02");
   CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "570.26", "9.0")));
   CHECK(recipe_for(known(), wish_for(Framework::kTensorflow, "3.12", "525.85.12", "8.6")));
+  CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTensorflow, "3.8", "525.85.12", "8.6")));
 }
 
 TEST_CASE("an old GPU keeps the cuDNN that still serves it, where pip would take a newer one") {

@@ -27,33 +27,22 @@ constexpr auto kTold = std::to_array<std::string_view>(
      "KUBERNETES_SERVICE_HOST"});
 constexpr auto kSecret =
     std::to_array<std::string_view>({"TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"});
-constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
-                                                            "nvidia",
-                                                            "nvlink",
-                                                            "nouveau",
-                                                            "SXid",
-                                                            "amdgpu",
-                                                            "kfd",
-                                                            "drm",
-                                                            "i915",
-                                                            " xe ",
-                                                            "AER",
-                                                            "pcieport",
-                                                            "PCIe",
-                                                            "IOMMU",
-                                                            "iommu",
-                                                            "DMAR",
-                                                            "BAR ",
-                                                            "secureboot",
-                                                            "Secure boot",
-                                                            "Lockdown",
-                                                            "lockdown",
-                                                            "module verification",
-                                                            "Loading of",
-                                                            "PM: suspend",
-                                                            "hmm",
-                                                            "devmem",
-                                                            "blocked for more than"});
+constexpr auto kLogWords =
+    std::to_array<std::string_view>({"NVRM",         "nvidia",
+                                     "nvlink",       "nouveau",
+                                     "SXid",         "amdgpu",
+                                     "kfd",          "drm",
+                                     "i915",         " xe ",
+                                     "AER",          "pcieport",
+                                     "PCIe",         "IOMMU",
+                                     "iommu",        "DMAR",
+                                     "BAR ",         "secureboot",
+                                     "Secure boot",  "Lockdown",
+                                     "lockdown",     "module verification",
+                                     "Loading of",   "PM: suspend",
+                                     "hmm",          "devmem",
+                                     "bbswitch",     "atombios",
+                                     "D3cold to D0", "blocked for more than"});
 
 template <typename Words>
 bool any_in(std::string_view text, const Words& words) {

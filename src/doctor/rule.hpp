@@ -107,10 +107,13 @@ std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
-std::span<const Rule> shadow_rules();  // libraries before libraries
-std::span<const Rule> switch_rules();  // variables that switch the GPU off
+std::span<const Rule> shadow_rules();    // libraries before libraries
+std::span<const Rule> variable_rules();  // with values that break something
+std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
+std::span<const Rule> instruction_rules();  // that a processor lacks
 std::span<const Rule> other_platform_rules();
-std::span<const Rule> left_out_rules();  // by the kernel
+std::span<const Rule> left_out_rules();     // by the kernel
+std::span<const Rule> kernel_line_rules();  // what it says of them
 
 }  // namespace berth::doctor

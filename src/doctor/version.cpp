@@ -68,7 +68,9 @@ std::string cuda_of_tag(std::string_view tag) {
   std::size_t end = 2;
   while (end < tag.size() && is_digit(tag[end])) ++end;
   const std::string_view digits = tag.substr(2, end - 2);
-  if (digits.size() == 2 && digits[0] == '9') return std::string("9.") + digits[1];
+  // cu65, cu80, cu92: before CUDA 10.
+  if (digits.size() == 2 && digits[0] >= '6')
+    return std::string(1, digits[0]) + "." + std::string(1, digits[1]);
   if (digits.size() < 2 || digits.size() > 4) return "";
   if (digits.size() == 2) return std::string(digits) + ".0";
   return std::string(digits.substr(0, 2)) + "." + std::string(digits.substr(2));

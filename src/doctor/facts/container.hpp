@@ -18,6 +18,7 @@ struct CdiSpec {
   std::vector<std::string> devices;        // "0", "GPU-…", "all"
   std::vector<std::string> missing_paths;  // that it names and that are not on this machine
   std::string driver_version;              // of the libcuda that it names; ""
+  unsigned uvm_major = 0;                  // that it gives /dev/nvidia-uvm; 0: it names none
 };
 
 /// What starts containers on this machine.

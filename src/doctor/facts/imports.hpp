@@ -34,6 +34,13 @@ struct WantedSymbol {
   std::string symbol, wanted_by, package;
 };
 
+/// For which GPUs a package's file was compiled: capabilities, "8.6".
+struct PackageCode {
+  std::string package, file;
+  std::vector<std::string> sass;
+  std::string ptx;  // the lowest; "" none
+};
+
 struct ImportFacts {
   /// That the loader does not find, wherever they may lie.
   Fact<std::vector<LinkedLibrary>> libraries;
@@ -47,6 +54,8 @@ struct ImportFacts {
   /// Of c10, in the files of packages that are compiled against PyTorch.
   Fact<std::vector<WantedSymbol>> torch_symbols;
   Fact<std::vector<MissingVersion>> versions;
+  /// Of packages other than PyTorch; what cannot be told of a file is not in it.
+  Fact<std::vector<PackageCode>> codes;
 };
 
 [[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,

@@ -46,11 +46,13 @@ struct NvidiaFacts {
   Fact<std::vector<std::string>> installers;   // traces: "dpkg", "rpm", "nvidia-installer"
   Fact<std::vector<std::string>> firmware;     // versions under /lib/firmware/nvidia with GSP files
   Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
-  Fact<bool> modprobe_helper;                  // nvidia-modprobe, with the right to create nodes
-  Fact<std::string> fabric_manager;            // version of what is installed; "": not known
-  Fact<std::string> reboot_wanted_by;          // packages; absent: none of Debian's says so
-  Fact<bool> akmods;       // builds modules when a kernel starts for the first time
-  Fact<Node> mps_control;  // of the pipe folder that the variables name
+  /// What the kernel has given to drivers' nodes today: "nvidia-uvm" → 510, of /proc/devices.
+  Fact<std::multimap<std::string, unsigned>> majors;
+  Fact<bool> modprobe_helper;          // nvidia-modprobe, with the right to create nodes
+  Fact<std::string> fabric_manager;    // version of what is installed; "": not known
+  Fact<std::string> reboot_wanted_by;  // packages; absent: none of Debian's says so
+  Fact<bool> akmods;                   // builds modules when a kernel starts for the first time
+  Fact<Node> mps_control;              // of the pipe folder that the variables name
 
   [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
 };

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +52,9 @@ struct WslFacts {
 struct CpuFacts {
   Fact<std::vector<int>> online;
   Fact<std::string> governor, frequency_driver;  // of the first processor
+  /// What /proc/cpuinfo says of the first: "avx", "avx2", "hypervisor". Unreadable with error 0: it
+  /// was not recorded, or is of a machine that calls them otherwise.
+  Fact<std::set<std::string, std::less<>>> flags;
 };
 
 /// Files and folders that variables name. A variable that is not set: absent.
@@ -64,6 +70,12 @@ struct NamedPaths {
   Fact<std::vector<std::string>> missing_files;
 };
 
+/// What NCCL reads beside the variables: /etc/nccl.conf, and ~/.nccl.conf, which counts before it.
+struct NcclSettings {
+  std::string path;  // of the file that set the first of them
+  std::map<std::string, std::string, std::less<>> values;
+};
+
 /// An Ollama of this machine, whose ways to compute lie beside it as libraries.
 struct OllamaFiles {
   std::string program;                 // "/usr/local/bin/ollama"
@@ -71,18 +83,30 @@ struct OllamaFiles {
   std::vector<std::string> libraries;  // names in it: "libggml-base.so", "cuda_v12"
 };
 
+/// A program that computes by ggml, in the PATH of the target: llama.cpp, whisper.cpp and their
+/// like.
+struct GgmlProgram {
+  std::string program;                 // "/home/linuxbrew/.linuxbrew/bin/llama-server"
+  std::string folder;                  // where its ways to compute lie
+  std::vector<std::string> libraries;  // "libggml-cpu-haswell.so"
+};
+
 struct PlatformFacts {
   Fact<std::vector<std::string>> interfaces;  // network
   Fact<std::string> command_line;             // the kernel's
   CpuFacts cpu;
   Fact<OllamaFiles> ollama;  // absent: none is installed
+  Fact<GgmlProgram> ggml;    // absent: none, or it is one file
   NamedPaths named;
+  Fact<NcclSettings> nccl;  // absent: no such file
 };
 
 [[nodiscard]] RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
                                      const PythonFacts& python);
 [[nodiscard]] WslFacts collect_wsl(const Tree& tree,
                                    const Fact<std::vector<std::string>>& searched);
+[[nodiscard]] Fact<OllamaFiles> collect_ollama(const Tree& tree);
+[[nodiscard]] Fact<GgmlProgram> collect_ggml(const Tree& tree, const ProcessFacts& process);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
 
 }  // namespace berth::doctor

@@ -1,4 +1,4 @@
-// CDI specs, YAML or JSON. Only four keys matter and all of them stand on lines of their own in
+// CDI specs, YAML or JSON. Only a few keys matter and all of them stand on lines of their own in
 // what generators write, so a reader of lines is enough: it takes "key: value" with or without
 // quotes, and JSON that was broken into lines by its own punctuation.
 #include <algorithm>
@@ -17,13 +17,16 @@ std::string_view unquoted(std::string_view text) {
 }
 
 void take(const Tree& tree, std::string_view key, std::string_view value, bool& in_device,
-          CdiSpec& spec) {
+          bool& at_uvm, CdiSpec& spec) {
   if (key == "kind") spec.kind = value;
   // `name` is also a variable's or a hook's; a device's comes before its edits.
   if (key == "devices") in_device = true;
   if (key == "name" && in_device &&
       std::find(spec.devices.begin(), spec.devices.end(), value) == spec.devices.end())
     spec.devices.emplace_back(value);
+  if (key == "path") at_uvm = value == "/dev/nvidia-uvm";
+  if (key == "major" && at_uvm)
+    spec.uvm_major = static_cast<unsigned>(to_number(value).value_or(0));
   const bool host = key == "hostPath" || key == "path";
   if (!host || !value.starts_with('/')) return;
   // `path` of a hook is a program of the machine, of a node the device's own; both must be there.
@@ -42,14 +45,14 @@ CdiSpec parse(const Tree& tree, const std::string& path, const std::string& text
     std::replace_if(
         lines.begin(), lines.end(),
         [](char c) { return c == '{' || c == '}' || c == '[' || c == ']' || c == ','; }, '\n');
-  bool in_device = false;
+  bool in_device = false, at_uvm = false;
   for (std::string_view line : split(lines, '\n')) {
     line = trim(line);
     while (line.starts_with("- ")) line = trim(line.substr(2));
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     const std::string_view key = unquoted(line.substr(0, colon));
-    take(tree, key, unquoted(line.substr(colon + 1)), in_device, spec);
+    take(tree, key, unquoted(line.substr(colon + 1)), in_device, at_uvm, spec);
   }
   return spec;
 }

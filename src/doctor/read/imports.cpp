@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "doctor/loader/fatbin.hpp"
 #include "doctor/loader/loader.hpp"
 #include "doctor/version.hpp"
 
@@ -57,6 +58,13 @@ constexpr auto kParts = std::to_array<Part>({
     {"onnxruntime-gpu", "/onnxruntime/capi", "libonnxruntime_providers_cuda.so"},
     {"ctranslate2", "/ctranslate2", "_ext."},
     {"cupy", "/cupy_backends/cuda/libs", "cublas."},
+    {"llama-cpp-python", "/llama_cpp/lib", "libggml-cuda.so"},
+    {"faiss", "/faiss", "_swigfaiss."},
+    {"xgboost", "/xgboost/lib", "libxgboost.so"},
+    {"lightgbm", "/lightgbm/lib", "lib_lightgbm.so"},
+    {"dgl", "/dgl", "libdgl.so"},
+    {"mxnet", "/mxnet", "libmxnet.so"},
+    {"paddlepaddle-gpu", "/paddle/base", "libpaddle.so"},
 });
 
 /// Whose files are known from elsewhere, or link to nothing of CUDA's.
@@ -258,6 +266,29 @@ class Imports {
     return found;
   }
 
+  /// For which GPUs what is loaded for a package was compiled; NVIDIA's own libraries tell nothing
+  /// of the package.
+  std::vector<PackageCode> codes() const {
+    std::vector<PackageCode> found;
+    const auto written = [](unsigned number) {
+      return std::to_string(number / 10) + "." + std::to_string(number % 10);
+    };
+    for (std::size_t i = 0; i < loader_.objects().size() && found.size() < kMost * 3; ++i) {
+      const LoadedObject& one = loader_.objects()[i];
+      const std::string package = package_of(static_cast<int>(i));
+      if (one.path.empty() || package.empty() || package == "torch" ||
+          one.path.find("/torch/lib/") != std::string::npos || begins(file_name(one), kCuda))
+        continue;
+      const auto code = gpu_code(reader(one.path));
+      if (!code) continue;
+      PackageCode row{package, one.path, {}, ""};
+      for (const unsigned number : code->sass) row.sass.push_back(written(number));
+      if (!code->ptx.empty()) row.ptx = written(code->ptx.front());
+      found.push_back(std::move(row));
+    }
+    return found;
+  }
+
   std::vector<MissingVersion> missing_versions() const {
     std::vector<MissingVersion> found;
     std::set<std::string> told;
@@ -373,6 +404,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.torch_links = why;
     facts.processor_halves = why;
     facts.versions = why;
+    facts.codes = why;
     return facts;
   }
   if (!python.path) return facts;
@@ -386,6 +418,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.torch_links = imports.torch_links();
     facts.processor_halves = imports.processor_halves();
     facts.versions = imports.missing_versions();
+    facts.codes = imports.codes();
     return Fact(true);
   });
   const auto doubted = [&](auto& fact) {
@@ -402,6 +435,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   doubted(facts.torch_links);
   doubted(facts.processor_halves);
   doubted(facts.versions);
+  doubted(facts.codes);
   return facts;
 }
 

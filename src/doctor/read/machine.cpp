@@ -27,10 +27,31 @@ Fact<std::vector<std::string>> read_modules(const Tree& tree) {
 }
 
 Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
-  constexpr auto kWords = std::to_array<std::string_view>(
-      {"NVRM", "nvidia", "nouveau", "PM: suspend", "hibernation", "aer_uncor_status", "BERT",
-       "Lockdown:", "rejected", "CmpltTO", ": BAR ", "blocked for more than", "kfd", "force_probe",
-       "graphics device"});
+  constexpr auto kWords = std::to_array<std::string_view>({"NVRM",
+                                                           "nvidia",
+                                                           "nouveau",
+                                                           "PM: suspend",
+                                                           "hibernation",
+                                                           "aer_uncor_status",
+                                                           "BERT",
+                                                           "Lockdown:",
+                                                           "rejected",
+                                                           "CmpltTO",
+                                                           ": BAR ",
+                                                           "blocked for more than",
+                                                           "kfd",
+                                                           "force_probe",
+                                                           "graphics device",
+                                                           "amdgpu",
+                                                           "i915",
+                                                           " xe ",
+                                                           "atombios",
+                                                           "bbswitch",
+                                                           "oom-kill:",
+                                                           "Out of memory: Killed",
+                                                           "D3cold to D0",
+                                                           "IO_PAGE_FAULT",
+                                                           "DMAR: [DMA"});
   constexpr std::size_t kMost = 20'000;
   return log.map([&](const std::string& text) {
     std::vector<std::string> lines;

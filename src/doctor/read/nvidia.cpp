@@ -174,6 +174,23 @@ Fact<std::vector<DeviceNode>> read_nodes(const Tree& tree) {
   return found;
 }
 
+/// "510 nvidia-uvm" of the character devices; what follows are block devices.
+Fact<std::multimap<std::string, unsigned>> read_majors(const Tree& tree) {
+  return tree.read("/proc/devices").map([](const std::string& text) {
+    std::multimap<std::string, unsigned> found;
+    const std::string_view characters =
+        std::string_view(text).substr(0, text.find("Block devices"));
+    for (const std::string_view line : split(characters, '\n')) {
+      const std::string_view row = trim(line);
+      const std::size_t blank = row.find(' ');
+      if (blank == std::string_view::npos) continue;
+      if (const auto number = to_number(row.substr(0, blank)))
+        found.emplace(trim(row.substr(blank)), static_cast<unsigned>(*number));
+    }
+    return found;
+  });
+}
+
 /// Who may use it creates nodes as root, whoever calls: CUDA does so by itself.
 Fact<bool> read_helper(const Tree& tree) {
   constexpr mode_t kSetUserId = 04000;
@@ -233,6 +250,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.installers = read_installers(tree);
   facts.firmware = tree.watched([&] { return read_firmware(tree); });
   facts.nodes = read_nodes(tree);
+  facts.majors = read_majors(tree);
   facts.modprobe_helper = read_helper(tree);
   read_fabric_manager(tree, facts);
   facts.reboot_wanted_by = tree.read("/run/reboot-required.pkgs");

@@ -115,6 +115,22 @@ Fact<bool> there(const Tree& tree, const std::string& path) {
   return node.has_value();
 }
 
+/// "flags\t\t: fpu vme de …" of the first processor.
+Fact<std::set<std::string, std::less<>>> cpu_flags(const Tree& tree) {
+  constexpr const char* kPath = "/proc/cpuinfo";
+  const auto text = tree.read(kPath, 1 << 16);
+  if (text.is_unreadable()) return text.why();
+  const std::string all = text.value_or("");
+  for (const std::string_view line : split(all, '\n')) {
+    if (!line.starts_with("flags")) continue;
+    std::set<std::string, std::less<>> flags;
+    for (const std::string_view word : split(line.substr(line.find(':') + 1), ' '))
+      if (!word.empty()) flags.emplace(word);
+    return flags;
+  }
+  return Unreadable{kPath, 0};
+}
+
 CpuFacts cpu_facts(const Tree& tree) {
   CpuFacts facts;
   const std::string folder = "/sys/devices/system/cpu";
@@ -125,6 +141,7 @@ CpuFacts cpu_facts(const Tree& tree) {
   } else if (online.is_absent()) {
     facts.online = Unreadable{folder + "/online", ENOENT};
   }
+  facts.flags = cpu_flags(tree);
   facts.governor = tree.line(folder + "/cpu0/cpufreq/scaling_governor");
   facts.frequency_driver = tree.line(folder + "/cpu0/cpufreq/scaling_driver");
   return facts;
@@ -168,14 +185,37 @@ Fact<std::vector<std::string>> stubs_in(const Tree& tree, const std::string& fol
 
 Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFacts& process) {
   std::vector<std::string> missing;
-  for (const char* name : {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "VLLM_NCCL_SO_PATH",
-                           "TRITON_LIBCUDA_PATH", "NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH"}) {
+  for (const char* name :
+       {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "VLLM_NCCL_SO_PATH",
+        "TRITON_LIBCUDA_PATH", "NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+        "NUMBA_CUDA_DRIVER", "VLLM_CUDART_SO_PATH", "HSA_TOOLS_LIB", "ROCM_PATH", "HIP_PATH",
+        "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"}) {
     const auto value = process.variable(name);
     if (value.is_unreadable()) return value.why();
     if (value && value->starts_with('/') && !tree.exists(*value))
       missing.push_back(std::string(name) + "=" + *value);
   }
   return missing;
+}
+
+/// "NAME=value" lines; a # begins a comment.
+Fact<NcclSettings> nccl_settings(const Tree& tree, const ProcessFacts& process) {
+  NcclSettings found;
+  std::string own = process.variable("NCCL_CONF_FILE").value_or("");
+  if (own.empty()) own = process.variable("HOME").value_or("") + "/.nccl.conf";
+  for (const std::string& path : {own, std::string("/etc/nccl.conf")}) {
+    const auto text = path.starts_with('/') ? tree.read(path, 1 << 16) : Fact<std::string>();
+    if (text.is_unreadable()) return text.why();
+    const std::string all = text.value_or("");
+    for (const std::string_view line : split(all, '\n')) {
+      const std::string_view row = trim(line.substr(0, line.find('#')));
+      const std::size_t equals = row.find('=');
+      if (equals == std::string_view::npos) continue;
+      if (found.path.empty()) found.path = path;
+      found.values.emplace(trim(row.substr(0, equals)), trim(row.substr(equals + 1)));
+    }
+  }
+  return found.path.empty() ? Fact<NcclSettings>() : Fact<NcclSettings>(std::move(found));
 }
 
 void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& named) {
@@ -192,24 +232,6 @@ void look_at_xla(const Tree& tree, const ProcessFacts& process, NamedPaths& name
                               ? there(tree, folder + "/nvvm/libdevice/libdevice.10.bc")
                               : Fact<bool>(Unreadable{folder, 0});
   }
-}
-
-/// Where its own installer and distributions' packages put it.
-Fact<OllamaFiles> ollama_files(const Tree& tree) {
-  for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
-    const auto node = tree.node(program);
-    if (node.is_unreadable()) return node.why();
-    if (!node) continue;
-    OllamaFiles files;
-    files.program = program;
-    const std::string real = tree.resolve(program).value_or(program);
-    files.folder = parent(parent(real)) + "/lib/ollama";
-    const auto names = tree.list(files.folder, 500);
-    if (names.is_unreadable()) return names.why();
-    files.libraries = names.value_or({});
-    return files;
-  }
-  return {};
 }
 
 }  // namespace
@@ -290,7 +312,8 @@ WslFacts collect_wsl(const Tree& tree, const Fact<std::vector<std::string>>& sea
 PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   PlatformFacts facts;
   facts.interfaces = tree.list("/sys/class/net");
-  facts.ollama = tree.watched([&] { return ollama_files(tree); });
+  facts.ollama = tree.watched([&] { return collect_ollama(tree); });
+  facts.ggml = tree.watched([&] { return collect_ggml(tree, process); });
   if (facts.interfaces.is_absent()) facts.interfaces = Unreadable{"/sys/class/net", ENOENT};
   facts.command_line = tree.line("/proc/cmdline");
   if (facts.command_line.is_absent()) facts.command_line = Unreadable{"/proc/cmdline", ENOENT};
@@ -299,6 +322,7 @@ PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   const std::string folders = process.variable("LD_LIBRARY_PATH").value_or("");
   facts.named.stubs = tree.watched([&] { return stubs_in(tree, folders); });
   look_at_xla(tree, process, facts.named);
+  facts.nccl = tree.watched([&] { return nccl_settings(tree, process); });
   facts.named.missing_files = tree.watched([&] { return missing_files(tree, process); });
   return facts;
 }

@@ -24,15 +24,21 @@ std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
   return path;
 }
 
-/// The newest "3.11" that has a folder in PREFIX/lib.
+/// The newest "3.11" that has a folder in PREFIX/lib; "2.7" where there is none of 3.
 std::string library_version(const Tree& tree, const std::string& prefix) {
   std::string best;
   for (const std::string& name : tree.list(prefix + "/lib").value_or({})) {
-    if (!name.starts_with("python3.")) continue;
+    if (!name.starts_with("python3.") && name != "python2.7") continue;
     const std::string version = beginning(std::string_view(name).substr(6));
     if (best.empty() || is_older(best, version)) best = version;
   }
   return best;
+}
+
+std::string user_base(const Fact<Environment>& environment) {
+  const std::string user = variable(environment, "PYTHONUSERBASE");
+  const std::string home = variable(environment, "HOME");
+  return user.empty() && !home.empty() ? home + "/.local" : user;
 }
 
 struct Place {
@@ -41,8 +47,8 @@ struct Place {
 };
 
 std::string version_in(const std::string& path) {
-  const std::size_t at = path.rfind("/python3.");
-  return at == std::string::npos ? "" : beginning(std::string_view(path).substr(at + 7));
+  const std::size_t at = std::max(path.rfind("/python3.") + 1, path.rfind("/python2.7") + 1);
+  return at == 0 ? "" : beginning(std::string_view(path).substr(at + 6));
 }
 
 Place place_of(const Tree& tree, const std::string& interpreter, PythonFacts& facts) {
@@ -122,9 +128,7 @@ std::vector<PathEntry> search_path(const Tree& tree, const Fact<Environment>& en
     builder.add(std::string(folder), PathOrigin::kPythonPath);
   if (is_venv) builder.add_prefix(place.prefix, place.version);
   if (is_venv && place.own_packages_only) return path;
-  std::string user = variable(environment, "PYTHONUSERBASE");
-  if (const std::string home = variable(environment, "HOME"); user.empty() && !home.empty())
-    user = home + "/.local";
+  const std::string user = user_base(environment);
   if (variable(environment, "PYTHONNOUSERSITE").empty() && !user.empty())
     builder.add_site(user + "/lib/python" + place.version + "/site-packages", PathOrigin::kUser);
   builder.add_prefix(place.base_prefix, place.version);
@@ -213,6 +217,12 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
     if (const std::string python = std::string(folder) + "/python3";
         folder.starts_with('/') && tree.exists(python))
       return behind_shim(tree, environment, python);
+  // Of the time when python was Python 2.
+  for (const std::string_view folder : split(path, ':'))
+    if (std::string python = std::string(folder) + "/python";
+        folder.starts_with('/') && tree.exists(python) &&
+        library_version(tree, parent(std::string(folder))) == "2.7")
+      return python;
   // A recorded machine may have packages and not the interpreter, of which nothing is read anyway.
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
@@ -255,7 +265,10 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   PythonFacts facts;
   if (interpreter.empty()) return facts;
   facts.interpreter = behind_shim(tree, environment, interpreter);
-  const Place place = place_of(tree, *facts.interpreter, facts);
+  Place place = place_of(tree, *facts.interpreter, facts);
+  // A system's own library is not recorded where all packages are in the user's folder.
+  if (place.version.empty() && !facts.is_venv)
+    place.version = library_version(tree, user_base(environment));
   facts.prefix = place.prefix;
   facts.base = place.base_prefix;
   facts.machine = machine_of(tree);

@@ -217,7 +217,7 @@ Fact<Distribution> PythonFacts::distribution(std::string_view name) const {
 bool PythonFacts::has_pytorchs_own_build() const {
   for (const CondaPackage& one : conda.value_or({}))
     if (one.name == "pytorch" &&
-        !(one.build.starts_with("py3.") && one.build.find("_cuda") != std::string::npos))
+        !(one.build.starts_with("py") && one.build.find("_cuda") != std::string::npos))
       return false;
   const std::string built = torch ? torch->version : std::string();
   return built.find("a0") == std::string::npos && built.find(".nv") == std::string::npos &&

@@ -1,5 +1,5 @@
-// Rule FW21, and what FW03 and FW04 say of packages other than PyTorch: builds for the processor,
-// or for other GPUs than those that are here.
+// Rule FW21, and what FW07 and ENV10 say of packages other than PyTorch: builds for the processor,
+// for another vendor's GPUs, or by another toolkit.
 #include <algorithm>
 #include <array>
 
@@ -47,6 +47,16 @@ Finding& found_cpu_build(Examination& look, const Distribution& one, bool wanted
   return finding;
 }
 
+/// No framework is here, for whatever processor: the small package is what computes.
+bool is_alone(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all != nullptr && std::none_of(all->begin(), all->end(), [](const Distribution& one) {
+           return one.name == "torch" || one.name == "jaxlib" || one.name == "onnxruntime" ||
+                  one.name.starts_with("tensorflow") || one.name.starts_with("cupy") ||
+                  one.name == "ctranslate2";
+         });
+}
+
 void listed_cpu_builds(Examination& look) {
   for (const CpuBuild& row : look.knowledge.compatibility().cpu_builds) {
     const auto package = look.facts.python.distribution(row.package);
@@ -56,6 +66,7 @@ void listed_cpu_builds(Examination& look) {
         local_part(one->version).find("cu") != std::string_view::npos)
       continue;
     if (row.beside_torch && torch_cuda(look).empty()) continue;
+    if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
     // Both write the same files: which of them is there now no name tells.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
     if (name != row.package && look.facts.python.distribution(name)) continue;
@@ -63,6 +74,12 @@ void listed_cpu_builds(Examination& look) {
     // Asked for by name, and another framework has the GPU: it reads data, mostly.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
     finding.evidence.push_back(row.source);
+    if (row.quiet) {
+      finding.severity = Severity::kInfo;
+      finding.fix.push_back({"", text("compile it here with -DWITH_CUDA=ON; or a distribution's or "
+                                      "conda-forge's build with CUDA")});
+      continue;
+    }
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
              install_command(look.facts.python, {name}, row.use.substr(name.size())),
@@ -196,8 +213,30 @@ void llama_cpp(Examination& look) {
        text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
 }
 
+/// Homebrew's llama.cpp, and distributions': their ways to compute are libraries beside them.
+void ggml_program(Examination& look) {
+  const GgmlProgram* program = look.see(look.facts.platform.ggml);
+  if (program == nullptr) return;
+  constexpr auto kGpu =
+      std::to_array<std::string_view>({"cuda", "hip", "vulkan", "sycl", "musa", "opencl", "rpc"});
+  for (const std::string& name : program->libraries)
+    for (const std::string_view word : kGpu)
+      if (name.find(word) != std::string::npos) return;
+  Finding& finding = look.found(text("{} is built for the processor alone: it does not use the {}",
+                                     program->program, seen_gpus(look).front().name));
+  // Beside a framework that has the GPU it may be nobody's program.
+  if (has_gpu_framework(look)) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(text("of its libraries none is for a GPU: {}",
+                                  fmt::format("{}", fmt::join(program->libraries, ", "))));
+  finding.fix.push_back(
+      {"cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release -j",
+       text("in its sources; or take an archive or an image of its releases that is made for "
+            "CUDA or Vulkan: a package manager's is for the processor")});
+}
+
 void cpu_builds(Examination& look) {
   if (seen_gpus(look).empty()) return;
+  ggml_program(look);
   by_their_own_words(look);
   if (is_aarch64(look.facts)) return;
   listed_cpu_builds(look);
@@ -234,108 +273,6 @@ std::string cuda_in_tag(std::string_view tag) {
     if (end - begin == 2) return std::string(tag.substr(begin, 2));
   }
   return "";
-}
-
-/// PTX that TensorFlow's wheels carry did not run on GPUs of compute capability 10 and later:
-/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not know
-/// Ampere.
-void tensorflow_too_old(Examination& look) {
-  const auto package = look.facts.python.distribution("tensorflow");
-  const Distribution* tensorflow = look.see(package);
-  if (tensorflow == nullptr || is_aarch64(look.facts) || !local_part(tensorflow->version).empty() ||
-      conda_package(look, "tensorflow") != nullptr)
-    return;
-  const Compatibility& known = look.knowledge.compatibility();
-  const TensorflowRelease* row = known.tensorflow_of(tensorflow->version);
-  if (row == nullptr) return;
-  for (const SeenGpu& gpu : seen_gpus(look)) {
-    const ArchToolkits* bounds = known.toolkits_of(gpu.capability);
-    if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
-    if (is_older(gpu.capability, "10") && !is_older(row->cuda, "11")) continue;
-    Finding& finding =
-        look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
-                        tensorflow->version, gpu.name, gpu.capability));
-    // Of older GPUs no thread says that none of its kernels runs.
-    if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
-      finding.severity = Severity::kWarning;
-    finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
-    finding.evidence.push_back(
-        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
-    finding.fix.push_back(
-        {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
-         text("NVIDIA's own build has them; or build TensorFlow from source with CUDA {}",
-              bounds->first)});
-    return;
-  }
-}
-
-void packages_without_kernels(Examination& look) {
-  const auto gpus = seen_gpus(look);
-  for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
-    const auto package = look.facts.python.distribution(row.package);
-    const Distribution* one = look.see(package);
-    // Who builds it, says so in its version: then it may serve older ones as well.
-    if (one == nullptr || !in_range(one->version, row.versions) ||
-        !local_part(one->version).empty())
-      continue;
-    const auto old = std::find_if(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
-      return !gpu.capability.empty() && is_older(gpu.capability, row.capability);
-    });
-    // One that is served is enough, where which of them is meant is not known.
-    if (old == gpus.end() || gpus.size() > 1) continue;
-    Finding& finding = look.found(text("{} serves compute capability {} and newer; the {} has {}",
-                                       named(*one), row.capability, old->name, old->capability));
-    // Who has it need not use it.
-    if (row.package == "flash-attn") finding.severity = Severity::kWarning;
-    finding.evidence = {one->path, row.source};
-    if (row.package.starts_with("nvidia-cudnn"))
-      finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
-                             text("a release that serves it")});
-    else
-      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
-                             text("what can do without then does; or take a newer GPU")});
-    return;
-  }
-}
-
-/// By its own list, which ends in PTX for what is newer than all of it.
-void tensorflow_without_code(Examination& look) {
-  const PackageBuild* build = own_words(look, "tensorflow");
-  const auto gpus = seen_gpus(look);
-  if (build == nullptr || build->sass.empty() || gpus.size() != 1) return;
-  const SeenGpu& gpu = gpus.front();
-  if (gpu.capability.empty() || !is_older(gpu.capability, build->sass.front())) return;
-  const auto package = look.facts.python.distribution("tensorflow");
-  const Distribution* one = look.see(package);
-  Finding& finding =
-      look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
-                      one == nullptr ? "" : one->version, gpu.name, gpu.capability));
-  if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
-  finding.evidence.push_back(
-      text("{} was compiled for {}", build->path, fmt::format("{}", fmt::join(build->sass, ", "))));
-  finding.fix.push_back(
-      {"", text("take an older release, or build TensorFlow from source for this GPU")});
-}
-
-void cuda_too_new_for_gpu(Examination& look) {
-  const auto gpus = seen_gpus(look);
-  if (gpus.size() != 1) return;
-  const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpus.front().capability);
-  if (bounds == nullptr || bounds->last.empty()) return;
-  for (const CudaUse& use : framework_uses(look)) {
-    // PyTorch's builds, and JAX's, tell what they hold.
-    if (use.is_torch || use.what.starts_with("jax-") ||
-        version_of(use.cuda)[0] <= version_of(bounds->last)[0])
-      continue;
-    Finding& finding = look.found(
-        text("{} is made for CUDA {}, which has no code for the {} (compute capability {})",
-             use.what, use.cuda, gpus.front().name, gpus.front().capability));
-    finding.evidence.push_back(use.path);
-    finding.evidence.push_back(
-        text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
-    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->last, 1))});
-    return;
-  }
 }
 
 void other_vendor(Examination& look) {

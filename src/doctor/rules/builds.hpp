@@ -16,8 +16,9 @@ namespace berth::doctor {
 
 /// Parts of FW03 and FW04.
 void tensorflow_too_old(Examination& look);
-void packages_without_kernels(Examination& look);
+void packages_without_kernels(Examination& look, bool newer);
 void cuda_too_new_for_gpu(Examination& look);
+void cuda_too_old_for_gpu(Examination& look);
 void tensorflow_without_code(Examination& look);
 
 /// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.

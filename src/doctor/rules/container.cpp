@@ -204,6 +204,16 @@ void driver_in_image(Examination& look) {
   const LibraryFile& wins = cuda->front();
   if (wins.version().empty() || wins.version() == *module || contains(wins.path, "/compat/"))
     return;
+  // The container toolkit itself puts an image's compatibility library before the driver's, where
+  // the GPU takes it.
+  const auto& compat = look.facts.files.compat;
+  if (compat.is_unreadable()) {
+    look.see(compat);
+    return;
+  }
+  if (compat && compat->version() == wins.version() && version_less(*module, wins.version()) &&
+      look.facts.driver.cuda_init.value_or(0) == 0)
+    return;
   // A Jetson's says nothing of its driver: libcuda.so.1.1.
   if (look.facts.machine.is_jetson || version_less(wins.version(), "100")) return;
   if (look.missing(look.facts.nodes.nvidia_node("/dev/nvidiactl"))) return;

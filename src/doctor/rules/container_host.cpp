@@ -224,6 +224,20 @@ void stale_spec(Examination& look, const CdiSpec& spec) {
   finding.fix.push_back(generate_again(spec));
 }
 
+/// The kernel gives nvidia_uvm another number whenever it is loaded; most specs name none.
+void stale_number(Examination& look, const CdiSpec& spec) {
+  const auto& majors = look.facts.nvidia.majors;
+  if (spec.uvm_major == 0 || !majors) return;
+  const auto row = majors->find("nvidia-uvm");
+  if (row == majors->end() || row->second == spec.uvm_major) return;
+  Finding& finding =
+      look.found(text("{} gives /dev/nvidia-uvm the number {}, and it is {} since "
+                      "the module was loaded",
+                      spec.path, spec.uvm_major, row->second));
+  finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", row->second));
+  finding.fix.push_back(generate_again(spec));
+}
+
 /// The kind that the runtime asks by, when it was set to another than the usual one.
 std::string kind_of_runtime(const std::string& config) {
   for (const std::string_view line : split(config, '\n')) {
@@ -293,7 +307,10 @@ void cdi_stale(Examination& look) {
   const auto* specs = look.see(look.facts.container.engines.cdi);
   if (specs == nullptr || !look.missing(look.facts.container.kind)) return;
   for (const CdiSpec& spec : *specs)
-    if (contains(spec.kind, "nvidia.com/") && !is_shadowed(spec, *specs)) stale_spec(look, spec);
+    if (contains(spec.kind, "nvidia.com/") && !is_shadowed(spec, *specs)) {
+      stale_spec(look, spec);
+      stale_number(look, spec);
+    }
   unresolvable(look, *specs);
   if (is_machine_with_driver(look)) podman_without_spec(look);
 }

@@ -34,7 +34,7 @@ std::string cuda_in_name(const std::string& name) {
   if (digits.size() < 2 || digits.size() > 3 ||
       digits.find_first_not_of("0123456789") != std::string::npos)
     return "";
-  return digits.size() == 2 ? digits : cuda_of_tag("cu" + digits);
+  return digits.size() == 2 && digits[0] == '1' ? digits : cuda_of_tag("cu" + digits);
 }
 
 /// Wheels that only a program for the GPU has a use for. NCCL is none: XGBoost requires it even
@@ -141,8 +141,9 @@ void add_onnx(Examination& look, const Distribution& one, std::vector<CudaUse>& 
     uses.push_back({"ONNX Runtime " + one.version, build->cuda, build->path});
     return;
   }
+  // Before CUDA 11 it wanted the system's very libraries: FW15 says which of them are not here.
   for (const OnnxRelease& row : look.knowledge.compatibility().onnx)
-    if (!row.cuda.empty() && in_range(one.version, row.version))
+    if (!row.cuda.empty() && !is_older(row.cuda, "11") && in_range(one.version, row.version))
       uses.push_back({"ONNX Runtime " + one.version, row.cuda, one.path});
 }
 
@@ -151,6 +152,10 @@ void add_paddle(Examination& look, const Distribution& one, std::vector<CudaUse>
   const PackageBuild* build = own_words(look, one.name);
   std::string cuda = build == nullptr ? "" : build->cuda;
   const std::size_t post = one.version.rfind(".post");
+  // Before 2.0 it was CUDA's major and cuDNN's: 1.8.5.post97.
+  const std::string tag = post == std::string::npos ? "" : one.version.substr(post + 5);
+  if (cuda.empty() && !tag.empty() && is_older(one.version, "2.0"))
+    cuda = tag.size() < 2 ? "" : beginning(tag.substr(0, tag.size() - 1), 1) + ".0";
   if (cuda.empty() && post != std::string::npos)
     cuda = cuda_of_tag("cu" + one.version.substr(post + 5));
   if (cuda.empty() && post == std::string::npos && in_range(one.version, "2.0-2.4")) cuda = "10.2";

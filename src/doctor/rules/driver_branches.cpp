@@ -127,8 +127,51 @@ bool not_served_yet(Examination& look) {
   return false;
 }
 
+/// The last branch for GPUs from this PCI id to that, of generations before Maxwell; from
+/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html.
+int last_branch_for(const PciFunction& gpu) {
+  struct Range {
+    std::uint32_t first, last;
+    int branch;
+  };
+  constexpr auto kRanges = std::to_array<Range>({{0x0190, 0x06bf, 340},
+                                                 {0x06c0, 0x06df, 390},
+                                                 {0x06e0, 0x0cbf, 340},
+                                                 {0x0dc0, 0x0f0f, 390},
+                                                 {0x0fc0, 0x103f, 470},
+                                                 {0x1040, 0x10bf, 390},
+                                                 {0x1140, 0x117f, 390},
+                                                 {0x1180, 0x11ff, 470},
+                                                 {0x1200, 0x125f, 390},
+                                                 {0x1280, 0x12bf, 470}});
+  for (const Range& one : kRanges)
+    if (gpu.device >= one.first && gpu.device <= one.last) return one.branch;
+  return 0;
+}
+
+/// Without a word of the log: the module is loaded and leaves the GPU alone, and its branch is
+/// newer than the last one for it.
+bool older_than_branch(Examination& look) {
+  const std::string version =
+      look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
+  for (const auto* gpu : nvidia_gpus(look)) {
+    const int last = last_branch_for(*gpu);
+    if (last == 0 || branch_of(version) <= last || !gpu->driver.is_absent()) continue;
+    Finding& finding = look.found(
+        text("the installed driver no longer serves this GPU; its branch is {}.xx", last));
+    finding.evidence = {text("driver {}", printable(version)), describe(*gpu)};
+    finding.fix.push_back({fmt::format("sudo apt install nvidia-driver-{} && sudo reboot", last),
+                           text("replaces the driver for all GPUs of this machine")});
+    return true;
+  }
+  return false;
+}
+
 void dropped_by_branch(Examination& look) {
   if (!may_concern_nvidia(look.facts) || not_served_yet(look)) return;
+  if (newest_line(look.facts.machine.kernel_log.value_or({}), {"Legacy drivers"}).empty() &&
+      older_than_branch(look))
+    return;
   const auto gpus = nvidia_gpus(look);
   const std::string line = newest_line(look, {"Legacy drivers"});
   std::string branch = "580";

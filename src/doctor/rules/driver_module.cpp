@@ -251,8 +251,8 @@ void gsp_boot_failed(Examination& look) {
                        parameters->at("EnableGpuFirmware") == "0";
   std::string line;
   if (const auto* log = look.see(look.facts.machine.kernel_log)) {
-    for (const std::string_view word :
-         {"WPR2", "GSP firmware RM", "_kgspBootGspRm", "kgspInitRm", "RmInitAdapter failed"})
+    for (const std::string_view word : {"WPR2", "GSP firmware RM", "_kgspBootGspRm", "kgspInitRm",
+                                        "RmInitAdapter failed", "rm_init_adapter failed"})
       if (line.empty()) line = newest_line(*log, {"NVRM", word});
   }
   if (!gsp_off && (line.empty() || works_by_now(look.facts, line))) return;

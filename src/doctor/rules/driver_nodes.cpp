@@ -55,12 +55,66 @@ bool node_without_driver(Examination& look, const std::vector<DeviceNode>& nodes
   return false;
 }
 
+/// The number that nvidia_uvm has today, by the kernel's list, else by what the module said when it
+/// was loaded ("Loaded the UVM driver, major device number 510.").
+std::optional<unsigned> number_of_uvm(Examination& look) {
+  if (const auto* majors = look.see(look.facts.nvidia.majors)) {
+    const auto row = majors->find("nvidia-uvm");
+    return row == majors->end() ? std::nullopt : std::optional(row->second);
+  }
+  const auto& log = look.facts.machine.kernel_log;
+  if (!log) return std::nullopt;
+  constexpr std::string_view kWords = "major device number ";
+  const std::string line = newest_line(*log, {"Loaded the UVM driver", kWords});
+  const std::size_t at = line.find(kWords);
+  if (at == std::string::npos) return std::nullopt;
+  const std::string digits = line.substr(at + kWords.size());
+  const auto number = to_number(digits.substr(0, digits.find_first_not_of("0123456789")));
+  return number ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+}
+
+/// The node has a number that is another driver's, or nobody's: made with a fixed one by a
+/// package's rule for udev, or passed into a container by a description of another start.
+bool node_of_another_number(Examination& look, const std::vector<DeviceNode>& nodes) {
+  const auto node = std::find_if(nodes.begin(), nodes.end(), [](const DeviceNode& one) {
+    return one.path == "/dev/nvidia-uvm";
+  });
+  const auto& cuda = look.facts.driver.cuda_init;
+  if (node == nodes.end() || (cuda && *cuda == 0)) return false;
+  const auto number = number_of_uvm(look);
+  if (!number || *number == node->node.major || node->node.major == 0) return false;
+  const bool inside = look.facts.container.kind.has_value();
+  Finding& finding =
+      look.found(text("/dev/nvidia-uvm leads to no driver: its major number is {}, and nvidia_uvm "
+                      "has {} since it was loaded",
+                      node->node.major, *number));
+  if (look.facts.nvidia.majors)
+    finding.evidence.push_back(fmt::format("/proc/devices: {} nvidia-uvm", *number));
+  else
+    finding.evidence.push_back(
+        quoted(newest_line(*look.facts.machine.kernel_log, {"Loaded the UVM driver"})));
+  if (cuda) finding.evidence.push_back(cuda_says(*cuda));
+  if (inside)
+    finding.fix.push_back({"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+                           text("on the machine, then start the container again: what passes the "
+                                "node names the number of an earlier start")});
+  else
+    finding.fix.push_back({"grep -rn nvidia-uvm /etc/udev/rules.d /lib/udev/rules.d",
+                           text("a rule that makes the node with a fixed number: take it out")});
+  finding.fix.push_back(
+      {"sudo rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools && sudo nvidia-modprobe "
+       "-c 0 -u",
+       text("makes it anew with today's number, which changes from start to "
+            "start; a container's configuration that names it has to follow")});
+  return true;
+}
+
 void uvm_missing(Examination& look) {
   if (!driver_runs(look)) return;
   const auto* nodes = look.see(look.facts.nvidia.nodes);
   if (nodes == nullptr) return;
   if (nodes->empty()) return no_node_at_all(look);
-  if (node_without_driver(look, *nodes)) return;
+  if (node_without_driver(look, *nodes) || node_of_another_number(look, *nodes)) return;
   const bool unloaded = is_not_loaded(look, "nvidia_uvm");
   const auto uvm = look.facts.nvidia.node("/dev/nvidia-uvm");
   const auto& cuda = look.facts.driver.cuda_init;

@@ -220,6 +220,8 @@ void arch_missing(Examination& look, bool newer) {
 void arch_missing_new(Examination& look) {
   arch_missing(look, true);
   if (look.findings().empty()) tensorflow_too_old(look);
+  if (look.findings().empty()) packages_without_kernels(look, true);
+  if (look.findings().empty()) cuda_too_old_for_gpu(look);
   if (look.findings().empty()) compiler_without_gpu(look, true);
 }
 
@@ -242,7 +244,7 @@ void jax_dropped(Examination& look) {
 void arch_missing_old(Examination& look) {
   arch_missing(look, false);
   jax_dropped(look);
-  if (look.findings().empty()) packages_without_kernels(look);
+  if (look.findings().empty()) packages_without_kernels(look, false);
   if (look.findings().empty()) cuda_too_new_for_gpu(look);
   if (look.findings().empty()) tensorflow_without_code(look);
   if (look.findings().empty()) compiler_without_gpu(look, false);

@@ -113,6 +113,10 @@ SeenDriver nvidia_driver(Examination& look) {
   driver.cuda = answers.cuda_version.value_or("");
   if (driver.cuda.empty() && !driver.version.empty())
     driver.cuda = look.knowledge.compatibility().cuda_of_driver(driver.version);
+  // CUDA's compatibility package takes a Jetson further than its release says.
+  if (driver.cuda.empty() && look.facts.machine.l4t && look.facts.files.compat.is_absent())
+    for (const JetsonCuda& row : look.knowledge.compatibility().jetsons)
+      if (row.l4t == *look.facts.machine.l4t) driver.cuda = row.cuda;
   if (driver.version.empty() && driver.cuda.empty()) {
     static_cast<void>(look.see(answers.driver_version));
     static_cast<void>(look.see(look.facts.nvidia.module_version));

@@ -111,9 +111,37 @@ void gpu_unbound(Examination& look) {
   }
 }
 
+/// A card of AMD's or Intel's that a virtual machine has, where there is no other of that vendor.
+void given_away(Examination& look, const std::vector<PciFunction>& functions) {
+  for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel}) {
+    const PciFunction* given = nullptr;
+    bool kept = false;
+    for (const PciFunction& one : functions) {
+      if (one.vendor != vendor || !one.is_gpu()) continue;
+      if (one.driver.value_or("") == "vfio-pci")
+        given = &one;
+      else
+        kept = true;
+    }
+    if (given == nullptr) continue;
+    Finding& finding = look.found(text(
+        "vfio-pci has the GPU at {}, so no program of this machine can use it", given->address));
+    const auto& torch = look.facts.python.torch;
+    const bool wanted = vendor == kVendorAmd
+                            ? look.facts.rocm.folder.has_value() || (torch && torch->hip)
+                            : torch && torch->xpu;
+    if (kept || !wanted) finding.severity = Severity::kInfo;
+    finding.evidence.push_back(
+        fmt::format("/sys/bus/pci/devices/{}/driver → vfio-pci", given->address));
+    finding.fix.push_back(
+        {"", text("it was given to a virtual machine: take it back there first")});
+  }
+}
+
 void gpu_bound_elsewhere(Examination& look) {
   const auto* functions = look.see(look.facts.machine.pci);
   if (functions == nullptr) return;
+  given_away(look, *functions);
   constexpr auto kOthers =
       std::to_array<std::string_view>({"nouveau", "vfio-pci", "nvidiafb", "NovaCore"});
   const bool another = !look.facts.machine.pci.is_whole() ||
@@ -163,6 +191,24 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
                               "/etc/default/grub and sudo update-grub")});
 }
 
+/// Of AMD's and Intel's: the kernel found no room, or amdgpu says so by its error (-12), and no
+/// driver has the GPU since.
+bool others_without_room(Examination& look) {
+  const auto& log = look.facts.machine.kernel_log;
+  if (!log) return false;
+  for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel})
+    for (const PciFunction& gpu : gpus_on_bus(look, vendor)) {
+      if (!gpu.driver.is_absent() || gpu.is_asleep()) continue;
+      std::string line = newest_line(*log, {gpu.address + ": BAR ", "failed to assign"});
+      if (line.empty()) line = newest_line(*log, {gpu.address + ": BAR ", "no space"});
+      if (line.empty()) line = newest_line(*log, {"probe of " + gpu.address, "error -12"});
+      if (line.empty()) continue;
+      report_bar(look, gpu.address, quoted(line));
+      return true;
+    }
+  return false;
+}
+
 /// The kernel found no room for BAR1, and no driver has the GPU since.
 std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& log) {
   if (!gpu.driver.is_absent()) return "";
@@ -173,6 +219,7 @@ std::string refused_bar(const PciFunction& gpu, const std::vector<std::string>& 
 
 /// The log's words, and what `resource` says of BAR1: line 1 of an NVIDIA GPU.
 void bar_unassigned(Examination& look) {
+  if (others_without_room(look)) return;
   if (!may_concern_nvidia(look.facts)) return;
   constexpr std::uint64_t kFourGib = 1ULL << 32;
   for (const PciFunction* gpu : nvidia_gpus(look)) {
@@ -224,14 +271,19 @@ std::string lost_at_start(const std::vector<std::string>& log, const std::string
   return "";
 }
 
-void gpu_lost(Examination& look) {
+/// The driver answers for this GPU that it is lost.
+bool is_said_lost(Examination& look, const PciFunction& gpu) {
   constexpr int kLost = 15;
+  for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
+    if (answer.pci_address == gpu.address && answer.error.value_or(0) == kLost) return true;
+  return false;
+}
+
+void gpu_lost(Examination& look) {
   for (const PciFunction* gpu : nvidia_gpus(look)) {
     if (gpu->is_asleep()) continue;
     const bool* gone = look.see(gpu->gone);
-    bool said = false;
-    for (const GpuAnswer& answer : look.facts.driver.gpus.value_or({}))
-      said = said || (answer.pci_address == gpu->address && answer.error.value_or(0) == kLost);
+    const bool said = is_said_lost(look, *gpu);
     const auto& log = look.facts.machine.kernel_log;
     const std::string line = log ? lost_at_start(*log, gpu->address) : "";
     // Later in that start somebody may have brought it back.
@@ -278,7 +330,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"HW03", Layer::kHardware, Severity::kFatal, true, msgid("another driver has the GPU"),
      "DRV01 DRV11 DRV12 DRV13 DRV15 LIB* FW*", gpu_bound_elsewhere},
     {"HW04", Layer::kHardware, Severity::kFatal, true, msgid("a GPU without room for its memory"),
-     "HW02 DRV01 DRV09 DRV11 DRV13 LIB* FW*", bar_unassigned},
+     "HW02 DRV01 DRV09 DRV11 DRV13 AMD07 XPU05 LIB* FW*", bar_unassigned},
     {"HW08", Layer::kHardware, Severity::kFatal, true, msgid("a GPU that fell off the bus"),
      "HW02 DRV09 DRV13 DRV15 DRV23 DRV30 FW* RT*", gpu_lost},
     {"HW10", Layer::kHardware, Severity::kInfo, false, msgid("a GPU that sleeps"), "", runtime_pm},

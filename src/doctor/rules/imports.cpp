@@ -133,7 +133,8 @@ void tensorrt_without_dla(Examination& look) {
   Finding& finding = look.found(text(
       "TensorRT {} needs libnvdla_compiler.so, a part of a Jetson's driver, and it is not here",
       tensorrt == nullptr ? library->version : tensorrt->version));
-  if (tensorrt == nullptr) finding.severity = Severity::kError;
+  // A library of the image that nothing in this Python takes.
+  if (tensorrt == nullptr) finding.severity = Severity::kInfo;
   finding.evidence.push_back(library->path());
   if (tensorrt != nullptr) finding.evidence.push_back(tensorrt->path);
   if (l4t != 0) finding.evidence.push_back(fmt::format("/etc/nv_tegra_release: R{}", l4t));

@@ -17,11 +17,20 @@ std::string id_of(const PciFunction& gpu) {
 }
 
 /// "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics", "… device 1002:744c NOT added
-/// due to errors"; older kernels leave "amdgpu:" out.
-std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& gpu) {
+/// due to errors"; older kernels leave "amdgpu:" out. Of GPUs that it does not know it names the
+/// family alone ("PITCAIRN  not supported in kfd"), the graphics engine ("GC IP 0x… not supported
+/// in kfd") or the device ("DID 6811 is missing in supported_devices").
+std::string line_of_kfd(const std::vector<std::string>& log, const PciFunction& gpu,
+                        bool is_the_only) {
   for (const std::string_view words : {"skipped device", "NOT added due to errors"})
     if (std::string line = newest_line(log, {"kfd", words, id_of(gpu)}); !line.empty()) return line;
-  return "";
+  if (std::string line = newest_line(
+          log, {"kfd", fmt::format("DID {:04x} is missing in supported_devices", gpu.device)});
+      !line.empty())
+    return line;
+  if (!is_the_only || !newest_line(log, {"kfd", "added device " + id_of(gpu)}).empty()) return "";
+  std::string line = newest_line(log, {"not supported in kfd"});
+  return line.empty() ? newest_line(log, {"kfd not supported on this ASIC"}) : line;
 }
 
 /// Somebody reckons with computing on AMD's GPUs here.
@@ -65,7 +74,24 @@ void list_without_gpus(Examination& look, const std::vector<PciFunction>& cards)
   advise_atomics(finding);
 }
 
+/// The older driver has a GPU that amdgpu serves when it is told to.
+bool taken_by_radeon(Examination& look) {
+  for (const PciFunction& one : cards_on_bus(look, kVendorAmd)) {
+    if (one.driver.value_or("") != "radeon" || !wants_rocm(look)) continue;
+    Finding& finding = look.found(
+        text("radeon has the AMD GPU at {}: ROCm computes by amdgpu alone", one.address));
+    finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
+    finding.fix.push_back(
+        {"sudo grubby --update-kernel=ALL --args='radeon.si_support=0 radeon.cik_support=0 "
+         "amdgpu.si_support=1 amdgpu.cik_support=1' && sudo reboot",
+         text("then amdgpu has it; ROCm itself serves GCN 3 and newer")});
+    return true;
+  }
+  return false;
+}
+
 void left_out_by_kfd(Examination& look) {
+  if (taken_by_radeon(look)) return;
   auto cards = cards_on_bus(look, kVendorAmd);
   std::erase_if(cards, [](const PciFunction& one) {
     return one.driver.value_or("") != "amdgpu" || one.is_asleep();
@@ -75,16 +101,21 @@ void left_out_by_kfd(Examination& look) {
   if (!log) return list_without_gpus(look, cards);
   std::vector<std::string> told;
   for (const PciFunction& gpu : cards) {
-    const std::string line = line_of_kfd(*log, gpu);
+    const std::string line = line_of_kfd(*log, gpu, cards.size() == 1);
     if (line.empty() || std::find(told.begin(), told.end(), id_of(gpu)) != told.end()) continue;
     told.push_back(id_of(gpu));
     const bool atomics = contains(line, "atomics");
+    const bool unknown = contains(line, "supported");
     const bool another = another_serves(look.facts.rocm, *log, gpu);
     Finding& finding = look.found(
         atomics ? text("the kernel does not compute on the AMD GPU at {}: its way to the processor "
                        "has no PCIe atomics",
                        gpu.address)
-                : text("the kernel does not compute on the AMD GPU at {}", gpu.address));
+        : unknown
+            ? text("the AMD GPU at {} is of a kind that the kernel never computes on, so ROCm "
+                   "has no use for it",
+                   gpu.address)
+            : text("the kernel does not compute on the AMD GPU at {}", gpu.address));
     // Every start of a desktop says so of a card that nobody wants to compute on.
     if (!wants_rocm(look))
       finding.severity = Severity::kInfo;
@@ -93,6 +124,10 @@ void left_out_by_kfd(Examination& look) {
     finding.evidence.push_back(quoted(line));
     if (atomics)
       advise_atomics(finding);
+    else if (unknown)
+      finding.fix.push_back({"", text("older than GCN 3 it draws only: OpenCL by Mesa (rusticl), "
+                                      "Vulkan, or another card; a GPU that is newer than the "
+                                      "kernel wants a newer kernel")});
     else
       finding.fix.push_back(
           {"sudo dmesg | grep -iE 'kfd|amdgpu'", text("the lines before it say why")});

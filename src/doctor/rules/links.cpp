@@ -23,7 +23,16 @@ std::vector<const PciFunction*> linked_gpus(Examination& look) {
   return gpus;
 }
 
+/// Several cards, and none of them has all lanes of its slot: the board shares the processor's.
+bool lanes_are_shared(const std::vector<const PciFunction*>& gpus) {
+  return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), [](const PciFunction* gpu) {
+           const int width = gpu->link.width.value_or(0);
+           return (width == 8 || width == 4) && width < gpu->link.max_width.value_or(0);
+         });
+}
+
 void link_width(Examination& look) {
+  const bool shared = lanes_are_shared(linked_gpus(look));
   for (const PciFunction* gpu : linked_gpus(look)) {
     const int* width = look.see(gpu->link.width);
     const int* most = look.see(gpu->link.max_width);
@@ -34,6 +43,7 @@ void link_width(Examination& look) {
     if (*width >= can || *width > kWidest) continue;
     Finding& finding =
         look.found(text("the GPU at {} runs on {} PCIe lanes of {}", gpu->address, *width, can));
+    if (shared) finding.severity = Severity::kInfo;
     finding.evidence.push_back(text("{}/current_link_width: {}; the card can {}, the slot {}",
                                     folder_of(*gpu), *width, *most, *slot));
     finding.fix.push_back(
@@ -164,7 +174,37 @@ void acs_redirect(Examination& look) {
       {commands, text("until the next start; virtual machines lose their isolation")});
 }
 
+/// What the IOMMU kept from a GPU: "nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT …",
+/// "DMAR: [DMA Read] Request device [07:00.0] fault addr …".
+void iommu_faults(Examination& look) {
+  const auto* functions = look.see(look.facts.machine.pci);
+  const auto& log = look.facts.machine.kernel_log;
+  if (functions == nullptr || !log) return;
+  for (const PciFunction& gpu : *functions) {
+    if (!gpu.is_gpu() || (gpu.vendor != 0x10de && gpu.vendor != 0x1002) ||
+        gpu.address.size() < 12 || gpu.driver.value_or("") == "vfio-pci")
+      continue;
+    const std::string near = gpu.address.substr(5);
+    std::string line = newest_line(*log, {"IO_PAGE_FAULT", near});
+    if (line.empty()) line = newest_line(*log, {"DMAR: [DMA", "[" + near + "]"});
+    if (line.empty()) continue;
+    Finding& finding = look.found(
+        text("the IOMMU has refused transfers of the GPU at {}: work on it hangs or fails",
+             gpu.address));
+    finding.severity = Severity::kError;
+    finding.evidence = {quoted(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
+    finding.fix.push_back(
+        {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
+         "sudo update-grub && sudo reboot",
+         text(
+             "the host's devices pass untranslated; virtual machines still can be given devices")});
+    return;
+  }
+}
+
 void iommu_translated(Examination& look) {
+  iommu_faults(look);
+  if (!look.findings().empty()) return;
   std::vector<std::string> found;
   for (const PciFunction* gpu : peers(look)) {
     const std::string* type = look.see(gpu->iommu);

@@ -84,13 +84,57 @@ void wsl_no_dxg(Examination& look) {
                                     text("in Windows, after an update of the GPU's driver there")});
 }
 
+/// From 555 on Windows' driver has a library more (libnvdxgdmal.so.1), which older container
+/// toolkits do not pass on.
+void toolkit_without_library(Examination& look) {
+  constexpr int kNotFound = 500;
+  if (look.facts.driver.cuda_init.value_or(0) != kNotFound || !look.facts.nodes.dxg) return;
+  Finding& finding = look.found(text(
+      "this container was given only a part of Windows' driver: its toolkit is older than 555"));
+  finding.evidence = {"cuInit: 500 (named symbol not found)",
+                      "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
+  finding.fix.push_back({"sudo apt install --only-upgrade nvidia-container-toolkit",
+                         text("1.14.4 or newer, in the distribution that Docker runs in; Docker "
+                              "Desktop: 4.31 or newer")});
+}
+
+/// All of WSL's side is there, Windows' driver too, and CUDA finds no GPU by them: a build of
+/// Windows, a driver in it, or a kernel of WSL that do not go together.
+void windows_gives_none(Examination& look) {
+  constexpr int kNoDevice = 100, kUnknown = 999, kNoSupport = 500;
+  const auto& driver = look.facts.driver;
+  const auto* cuda = look.see(look.facts.files.cuda);
+  if (look.facts.container.kind) return toolkit_without_library(look);
+  if (!look.missing(look.facts.container.kind) || !look.facts.nodes.dxg ||
+      look.facts.nodes.dxg->denied() || !look.facts.wsl.driver_library.value_or(false) ||
+      cuda == nullptr || cuda->empty() || !contains(cuda->front().target, "/wsl/") ||
+      !driver.cuda_init || variable_or_empty(look, "CUDA_VISIBLE_DEVICES") == "-1")
+    return;
+  const int init = *driver.cuda_init;
+  if (init != kNoDevice && init != kUnknown && init != kNoSupport) return;
+  const int nvml = driver.nvml_init.value_or(0);
+  if (init == kNoDevice && nvml == 0) return;  // it sees the GPU: somebody hides it from CUDA
+  Finding& finding =
+      look.found(text("Windows' driver is here, and Windows gives WSL no GPU by it: its build, its "
+                      "driver and WSL's kernel do not go together"));
+  finding.evidence = {fmt::format("cuInit: {}; nvmlInit: {}", init, nvml),
+                      fmt::format("/dev/dxg; {}", cuda->front().path)};
+  if (look.facts.machine.kernel)
+    finding.evidence.push_back("/proc/sys/kernel/osrelease: " + *look.facts.machine.kernel);
+  finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
+                         text("in Windows, after an update of the GPU's driver there")});
+  finding.fix.push_back(
+      {"", text("a preview build of Windows that has lost the GPU is known by Microsoft's list "
+                "of issues: take the next one, or go back")});
+}
+
 void wsl_blocked(Examination& look) {
   if (!in_wsl(look)) return;
   const auto& driver = look.facts.driver;
   const bool said =
       driver.nvml_message && contains(*driver.nvml_message, "locked by the operating");
   const auto* code = look.see(driver.nvml_init);
-  if (!said && (code == nullptr || *code != 17)) return;
+  if (!said && (code == nullptr || *code != 17)) return windows_gives_none(look);
   Finding& finding = look.found(text("Windows blocks the way to the GPU"));
   finding.evidence.push_back(fmt::format("nvmlInit: {}; {}", code == nullptr ? 0 : *code,
                                          driver.nvml_message.value_or("")));
@@ -283,6 +327,10 @@ void igpu_mixed(Examination& look) {
     if (!look.missing(look.facts.process.variable(name))) return;
   Finding& finding = look.found(
       text("the processor's own GPU is offered beside the card, and programs may take it"));
+  // PyTorch takes the first, and this is the card.
+  const bool others = look.see(look.facts.rocm.library) != nullptr ||
+                      look.see(look.facts.platform.ollama) != nullptr;
+  if (by_torch && !others && !nodes->front().integrated()) finding.severity = Severity::kInfo;
   for (const KfdNode& node : *nodes)
     finding.evidence.push_back(
         fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()));

@@ -32,6 +32,9 @@ std::optional<CudaNeeds> needs_of_tensorflow(Examination& look, const Distributi
   if (conda_package(look, "tensorflow") != nullptr ||
       conda_package(look, "tensorflow-gpu") != nullptr)
     return std::nullopt;
+  // It may say otherwise, and could not be read.
+  if (look.see_whole(look.facts.builds) == nullptr && !look.facts.builds.is_absent())
+    return std::nullopt;
   const TensorflowRelease* row = look.knowledge.compatibility().tensorflow_of(tensorflow.version);
   if (row == nullptr) return std::nullopt;
   return CudaNeeds{row->cuda, row->cudnn, tensorflow.path};

@@ -70,13 +70,21 @@ void torch_without_cuda_on_arm(Examination& look) {
 
 /// "cpu_mkl_py312_…"; of Anaconda's TensorFlow "mkl_py310…" and "eigen_py310…".
 bool is_for_processor(const CondaPackage& one) {
+  // conda-forge's: "nompi_h…" for the processor, "nompi_cuda_h…" for the GPU.
+  if (one.name == "gromacs" && one.build.starts_with("nompi_"))
+    return one.build.find("cuda") == std::string::npos;
   return one.build.find("cpu") != std::string::npos ||
          (one.name == "tensorflow" &&
           (one.build.starts_with("eigen_") || one.build.starts_with("mkl_")));
 }
 
+bool is_main(std::string_view name) {
+  return name == "pytorch" || name == "tensorflow" || name == "jaxlib";
+}
+
 void conda_without_cuda(Examination& look) {
-  for (const char* name : {"pytorch", "tensorflow", "jaxlib"}) {
+  for (const char* name : {"pytorch", "tensorflow", "jaxlib", "xgboost", "libxgboost", "lightgbm",
+                           "onnxruntime", "faiss", "lammps", "gromacs", "cp2k", "openmm"}) {
     const CondaPackage* package = conda_package(look, name);
     if (package == nullptr) continue;
     // A mistake of whoever built it: the name says CUDA, and the build says that there is none.
@@ -88,10 +96,13 @@ void conda_without_cuda(Examination& look) {
     if (std::string_view(name) == "pytorch" && torch != nullptr && torch->cuda) continue;
     const auto gpus = seen_gpus(look);
     if (gpus.empty()) return;
+    // Beside a framework that has the GPU it may be meant so.
+    const bool beside = !is_main(name) && !torch_cuda(look).empty();
     Finding& finding =
         look.found(text("conda has installed the CPU build of {} {}, so it does not "
                         "see the {}",
                         name, package->version, gpu_names(gpus)));
+    if (beside) finding.severity = Severity::kInfo;
     finding.evidence.push_back(fmt::format("{}: build {}", package->path, package->build));
     if (says_none) finding.evidence.push_back(text("{}: not built with CUDA", build->path));
     if (says_none && !is_for_processor(*package)) {

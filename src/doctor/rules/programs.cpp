@@ -10,9 +10,11 @@ namespace {
 
 /// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or the library itself beside those for
 /// processors.
-bool is_for_gpu(const std::string& name) {
+bool is_for_gpu(std::string_view name) {
   constexpr auto kBegin = std::to_array<std::string_view>(
       {"cuda_", "rocm", "vulkan", "libggml-cuda", "libggml-hip", "libggml-vulkan", "mlx_cuda"});
+  constexpr std::string_view kRunners = "runners/";
+  if (name.starts_with(kRunners)) name.remove_prefix(kRunners.size());
   return std::any_of(kBegin.begin(), kBegin.end(),
                      [&](std::string_view begin) { return name.starts_with(begin); });
 }

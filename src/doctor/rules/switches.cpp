@@ -89,7 +89,11 @@ void missing_files(Examination& look) {
     const std::string name = one.substr(0, one.find('='));
     Finding& finding = look.found(text("{} names a file that is not there", one));
     // NCCL says so in its log and goes on without.
-    if (name == "NCCL_TOPO_FILE" || name == "CUDA_INJECTION64_PATH")
+    constexpr auto kMilder = std::to_array<std::string_view>(
+        {"NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HSA_TOOLS_LIB",
+         "ROCM_PATH", "HIP_PATH", "VK_ICD_FILENAMES", "VK_DRIVER_FILES",
+         "__EGL_VENDOR_LIBRARY_FILENAMES"});
+    if (std::find(kMilder.begin(), kMilder.end(), name) != kMilder.end())
       finding.severity = Severity::kWarning;
     finding.evidence.push_back(one);
     finding.fix.push_back(unset(name));

@@ -231,7 +231,13 @@ std::vector<std::string> onnx_missing(Examination& look, const Distribution& gpu
     if (!in_range(gpu.version, row.version)) continue;
     std::vector<std::string> wanted;
     const std::string cuda = built.empty() ? row.cuda : built;
-    if (!cuda.empty()) wanted.push_back("libcublasLt.so." + beginning(cuda, 1));
+    // Up to 10.0 cuBLAS was one library, and up to 10.2 the runtime told which minor version.
+    if (is_older(cuda, "11") && !cuda.empty()) {
+      wanted.push_back(runtime_name(cuda));
+      wanted.push_back(blas_name(cuda));
+    } else if (!cuda.empty()) {
+      wanted.push_back("libcublasLt.so." + beginning(cuda, 1));
+    }
     if (!row.cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row.cudnn, 1));
     return missing_of(look, "onnxruntime-gpu", wanted);
   }
@@ -253,8 +259,14 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
     finding.fix.push_back(name_in_library_path(wheels));
     return;
   }
-  Finding& finding = look.found(text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
-                                     gpu.version, missing.front()));
+  // Before 1.7 what needs CUDA was in the module itself.
+  const bool fails = is_older(gpu.version, "1.7");
+  Finding& finding =
+      look.found(fails ? text("onnxruntime-gpu {} does not find {}, so it cannot be imported",
+                              gpu.version, missing.front())
+                       : text("onnxruntime-gpu {} does not find {}, so it runs on the CPU",
+                              gpu.version, missing.front()));
+  if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
   finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),
                          text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});

@@ -91,8 +91,18 @@ void hidden_from_level_zero(Examination& look) {
     finding.fix.push_back({"export ONEAPI_DEVICE_SELECTOR=level_zero:gpu", ""});
     finding.fix.push_back(unset("ONEAPI_DEVICE_SELECTOR"));
   }
-  if (mask.empty()) return;
   const std::size_t count = gpus_on_bus(look, kVendorIntel).size();
+  constexpr std::string_view kNumbered = "level_zero:";
+  const std::string_view numbers =
+      selector.starts_with(kNumbered) ? std::string_view(selector).substr(kNumbered.size()) : "";
+  const auto first = to_number(numbers.substr(0, numbers.find_first_of(",;.")));
+  if (first && static_cast<std::size_t>(*first) >= count && count > 0) {
+    Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+                                       "ONEAPI_DEVICE_SELECTOR", selector, *first, count));
+    finding.evidence.push_back("ONEAPI_DEVICE_SELECTOR=" + selector);
+    finding.fix.push_back({"export ONEAPI_DEVICE_SELECTOR=level_zero:gpu", ""});
+  }
+  if (mask.empty()) return;
   const Tokens tokens = tokens_of(mask);
   if (std::any_of(tokens.begin(), tokens.end(), [&](std::string_view token) {
         const auto index = to_number(token.substr(0, token.find('.')));
@@ -105,6 +115,17 @@ void hidden_from_level_zero(Examination& look) {
   finding.fix.push_back(unset("ZE_AFFINITY_MASK"));
 }
 
+/// Which of AMD's runtimes read, from the lowest layer up; HIP takes CUDA's name as well.
+constexpr auto kAmdLists = std::to_array<const char*>(
+    {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"});
+
+/// CUDA's name beside another list of AMD's: HIP leaves it, and ENV06 speaks of it.
+bool is_second(Examination& look, std::string_view name) {
+  return name == "CUDA_VISIBLE_DEVICES" && !(variable_or_empty(look, "ROCR_VISIBLE_DEVICES") +
+                                             variable_or_empty(look, "HIP_VISIBLE_DEVICES"))
+                                                .empty();
+}
+
 void visible_empty(Examination& look) {
   if (machine_has_nvidia(look)) {
     hidden(look, "CUDA_VISIBLE_DEVICES");
@@ -112,8 +133,13 @@ void visible_empty(Examination& look) {
   }
   if (!cards_on_bus(look, kVendorIntel).empty()) return hidden_from_level_zero(look);
   if (cards_on_bus(look, kVendorAmd).empty()) return;
-  hidden(look, "HIP_VISIBLE_DEVICES");
-  hidden(look, "ROCR_VISIBLE_DEVICES");
+  for (const char* name : kAmdLists)
+    if (!is_second(look, name)) hidden(look, name);
+}
+
+/// "cpu", "all": a word that is neither a number nor a name of a GPU.
+bool is_no_device(std::string_view token) {
+  return !is_index(token) && !token.starts_with("GPU-");
 }
 
 /// AMD's lists count the GPUs that this process can open: of a machine's eight perhaps four.
@@ -124,13 +150,14 @@ void amd_bad_index(Examination& look) {
       std::count_if(render->begin(), render->end(),
                     [](const GpuNode& one) { return one.vendor == kVendorAmd && !one.denied(); }));
   if (count == 0) return;
-  for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+  for (const char* name : kAmdLists) {
     const std::string list = variable_or_empty(look, name);
-    if (hides_all(list)) continue;
+    if (hides_all(list) || is_second(look, name)) continue;
     const Tokens tokens = tokens_of(list);
     const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](std::string_view token) {
-      return is_index(token) &&
-             (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count);
+      return is_no_device(token) ||
+             (is_index(token) &&
+              (token.size() > 5 || static_cast<std::size_t>(*to_number(token)) >= count));
     });
     if (bad == tokens.end()) {
       count = tokens.size();  // the second list counts what the first one left
@@ -147,13 +174,30 @@ void amd_bad_index(Examination& look) {
   }
 }
 
+void jax_bad_index(Examination& look, const std::string& list, std::size_t count) {
+  const Tokens tokens = tokens_of(list);
+  const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](std::string_view token) {
+    return !is_index(token) || token.size() > 5 ||
+           static_cast<std::size_t>(*to_number(token)) >= count;
+  });
+  if (bad == tokens.end()) return;
+  Finding& finding = look.found(text("{}={} names '{}', and there are {} GPUs to count",
+                                     "JAX_CUDA_VISIBLE_DEVICES", list, *bad, count));
+  finding.evidence.push_back("JAX_CUDA_VISIBLE_DEVICES=" + list);
+  finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
+}
+
 void visible_bad_index(Examination& look) {
   if (!machine_has_nvidia(look) && !cards_on_bus(look, kVendorAmd).empty())
     return amd_bad_index(look);
-  const std::string list = cuda_list(look);
-  if (list.empty()) return;
+  std::string list = cuda_list(look);
   const auto count = nvidia_count(look);
   if (!count || *count == 0) return;
+  // JAX has a list of its own, of numbers alone.
+  if (const std::string own = variable_or_empty(look, "JAX_CUDA_VISIBLE_DEVICES");
+      list.empty() && !own.empty() && own != "all" && look.facts.python.distribution("jaxlib"))
+    return jax_bad_index(look, own, *count);
+  if (list.empty()) return;
   for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({}))
     if (gpu.mig_enabled.value_or(false)) return;  // ENV04
   const Tokens tokens = tokens_of(list);

@@ -1,0 +1,90 @@
+// Rule CPU06: a processor without instructions that a program was compiled with. Mostly that of a
+// virtual machine whose kind promises less than the real one has.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using Flags = std::set<std::string, std::less<>>;
+
+/// The first that the processor does not have; "" it has all.
+std::string lacking(const Flags& flags, const std::vector<std::string>& needs) {
+  const auto one = std::find_if(needs.begin(), needs.end(),
+                                [&](const std::string& need) { return !flags.contains(need); });
+  return one == needs.end() ? "" : *one;
+}
+
+void advise(Examination& look, Finding& finding, const Flags& flags) {
+  if (look.facts.machine.is_virtual || flags.contains("hypervisor"))
+    finding.fix.push_back({"qm set VMID --cpu host",
+                           text("Proxmox; libvirt: <cpu mode='host-passthrough'/>: the virtual "
+                                "machine then has what the real processor has")});
+  else
+    finding.fix.push_back({"", text("this processor has no such instructions: take a build without "
+                                    "them (conda-forge, or compiled here), or a newer machine")});
+}
+
+/// Ollama up to 0.5.7 leaves the GPU alone where its runners for it, compiled with AVX, cannot run.
+void ollama_without_avx(Examination& look, const Flags& flags) {
+  const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
+  if (ollama == nullptr || flags.contains("avx")) return;
+  const auto runner =
+      std::find_if(ollama->libraries.begin(), ollama->libraries.end(), [](const std::string& name) {
+        return name.starts_with("runners/") && !name.starts_with("runners/cpu") &&
+               name.find("_avx") != std::string::npos;
+      });
+  // Before 0.4 they were in the program itself.
+  if (runner == ollama->libraries.end() && !ollama->libraries.empty()) return;
+  Finding& finding =
+      look.found(text("the processor has no AVX, without which this Ollama leaves the GPU alone"));
+  finding.evidence = {
+      text("/proc/cpuinfo: no {}", "avx"),
+      runner == ollama->libraries.end() ? ollama->program : ollama->folder + "/" + *runner,
+      "https://github.com/ollama/ollama/issues/2187"};
+  advise(look, finding, flags);
+  finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
+                         text("a newer release, which wants no AVX for the GPU")});
+}
+
+void missing_instructions(Examination& look) {
+  const Flags* flags = look.see(look.facts.platform.cpu.flags);
+  if (flags == nullptr || is_aarch64(look.facts)) return;
+  if (seen_gpus(look).empty() && cards_on_bus(look, kVendorAmd).empty()) return;
+  ollama_without_avx(look, *flags);
+  for (const CpuNeed& row : look.knowledge.compatibility().cpu_needs) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    const std::string missing = lacking(*flags, row.needs);
+    if (one == nullptr || missing.empty() || !in_range(one->version, row.versions) ||
+        (!row.tag.empty() && !local_part(one->version).starts_with(row.tag)) ||
+        conda_package(look, row.package) != nullptr)
+      continue;
+    Finding& finding =
+        look.found(text("{} is compiled with {}, which this processor does not have: the import "
+                        "ends in an illegal instruction",
+                        named(*one), missing));
+    finding.evidence = {text("/proc/cpuinfo: no {}", missing), one->path, row.source};
+    advise(look, finding, *flags);
+    return;
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CPU06", Layer::kHardware, Severity::kError, true,
+     msgid("a processor without instructions that a program was compiled with"), "FW08 FW10 FW24",
+     missing_instructions},
+});
+
+}  // namespace
+
+std::span<const Rule> instruction_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

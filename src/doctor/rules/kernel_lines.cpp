@@ -1,0 +1,210 @@
+// Rules AMD07, AMD08, XPU05, XPU06, DRV31 and RT12: what drivers write into the kernel's log when
+// they could not start a GPU, when it has hung, and when the kernel ended a program for want of
+// memory. Which line means what is data (data/kernel_lines.toml).
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+using Log = std::vector<std::string>;
+
+bool has_all(std::string_view line, const std::vector<std::string>& words) {
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return contains(line, word); });
+}
+
+/// A line that names a PCI function names this one; many name none.
+bool may_be_of(std::string_view line, const PciFunction& gpu) {
+  constexpr std::string_view kDomain = "0000:";
+  const std::size_t at = line.find(kDomain);
+  const std::string near = gpu.address.size() > 5 ? gpu.address.substr(5) : gpu.address;
+  return contains(line, near) || at == std::string_view::npos || at + 12 > line.size() ||
+         line[at + 7] != ':';
+}
+
+struct Said {
+  const KernelLine* row = nullptr;
+  std::string line;
+};
+
+/// The first row of the table that a line of this GPU fits, with its newest line.
+Said said_of(Examination& look, const Log& log, std::string_view driver, std::string_view kind,
+             const PciFunction& gpu) {
+  for (const KernelLine& row : look.knowledge.compatibility().kernel_lines) {
+    if (row.driver != driver || row.kind != kind) continue;
+    for (auto line = log.rbegin(); line != log.rend(); ++line)
+      if (has_all(*line, row.words) && may_be_of(*line, gpu)) return {&row, *line};
+  }
+  return {};
+}
+
+Finding& found_line(Examination& look, std::string title, const Said& said) {
+  Finding& finding = look.found(std::move(title));
+  finding.evidence = {quoted(said.line), said.row->source};
+  finding.fix.push_back({said.row->command, std::string(tr(said.row->action.c_str()))});
+  return finding;
+}
+
+void amd_not_started(Examination& look) {
+  for (const PciFunction& gpu : gpus_on_bus(look, kVendorAmd)) {
+    if (!gpu.driver.is_absent()) continue;
+    const Log* log = look.see(look.facts.machine.kernel_log);
+    if (log == nullptr) return;
+    const Said said = said_of(look, *log, "amdgpu", "start", gpu);
+    if (said.row == nullptr) continue;
+    found_line(look,
+               text("the kernel's driver could not start the AMD GPU at {}: {}", gpu.address,
+                    tr(said.row->cause.c_str())),
+               said);
+    return;
+  }
+}
+
+/// What happened before the machine slept, or before the driver was loaded anew, is over.
+bool is_over(const Log& log, const std::string& line) {
+  const auto at = std::find(log.rbegin(), log.rend(), line);
+  return std::any_of(log.rbegin(), at, [](const std::string& later) {
+    return contains(later, "kernel modesetting enabled") || contains(later, "GPU reset(") ||
+           contains(later, "device wedged, but recovered");
+  });
+}
+
+void amd_faults(Examination& look) {
+  for (const PciFunction& gpu : gpus_on_bus(look, kVendorAmd)) {
+    if (gpu.driver.value_or("") != "amdgpu") continue;
+    const auto& log = look.facts.machine.kernel_log;
+    if (!log) return;
+    const Said said = said_of(look, *log, "amdgpu", "fault", gpu);
+    if (said.row == nullptr) continue;
+    Finding& finding = found_line(look,
+                                  text("the AMD GPU at {} has hung or had errors: {}", gpu.address,
+                                       tr(said.row->cause.c_str())),
+                                  said);
+    if (is_over(*log, said.line)) finding.severity = Severity::kWarning;
+    return;
+  }
+}
+
+void intel_not_started(Examination& look) {
+  for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
+    const auto& log = look.facts.machine.kernel_log;
+    if (!log) return;
+    const Said said = said_of(look, *log, "intel", "start", gpu);
+    if (said.row == nullptr) continue;
+    found_line(look,
+               text("the kernel's driver could not start the Intel GPU at {}: {}", gpu.address,
+                    tr(said.row->cause.c_str())),
+               said);
+    return;
+  }
+}
+
+void intel_faults(Examination& look) {
+  for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
+    const auto& log = look.facts.machine.kernel_log;
+    if (!log || gpu.driver.is_absent()) return;
+    const Said said = said_of(look, *log, "intel", "fault", gpu);
+    if (said.row == nullptr) continue;
+    found_line(look,
+               text("the Intel GPU at {} has hung or had errors: {}", gpu.address,
+                    tr(said.row->cause.c_str())),
+               said);
+    return;
+  }
+}
+
+bool answers_now(const Facts& facts, const PciFunction& gpu) {
+  const auto answers = facts.driver.gpus.value_or({});
+  return std::any_of(answers.begin(), answers.end(), [&](const GpuAnswer& one) {
+    return one.pci_address == gpu.address && one.error.is_absent();
+  });
+}
+
+void nvidia_not_started(Examination& look) {
+  if (!may_concern_nvidia(look.facts)) return;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    if (gpu->is_asleep() || answers_now(look.facts, *gpu)) continue;
+    const Log* log = look.see(look.facts.machine.kernel_log);
+    if (log == nullptr) return;
+    const Said said = said_of(look, *log, "nvidia", "start", *gpu);
+    if (said.row == nullptr) continue;
+    found_line(look,
+               text("NVIDIA's driver could not start the GPU at {}: {}", gpu->address,
+                    tr(said.row->cause.c_str())),
+               said);
+    return;
+  }
+}
+
+/// "oom-kill:constraint=CONSTRAINT_MEMCG,…,task=python3,pid=…", "Out of memory: Killed process 4242
+/// (python3) …".
+std::string killed_program(std::string_view line) {
+  const std::size_t task = line.find(",task=");
+  if (task != std::string_view::npos)
+    return std::string(line.substr(task + 6, line.find(',', task + 6) - task - 6));
+  const std::size_t open = line.find('('), close = line.find(')', open);
+  if (!contains(line, "Killed process") || close == std::string_view::npos) return "";
+  return std::string(line.substr(open + 1, close - open - 1));
+}
+
+void killed_for_memory(Examination& look) {
+  constexpr auto kPrograms = std::to_array<std::string_view>(
+      {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton",
+       "ray::", "torchrun", "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
+  if (!machine_has_nvidia(look) && cards_on_bus(look, kVendorAmd).empty()) return;
+  const auto& log = look.facts.machine.kernel_log;
+  if (!log) return;
+  for (auto line = log->rbegin(); line != log->rend(); ++line) {
+    const std::string program = killed_program(*line);
+    if (std::none_of(kPrograms.begin(), kPrograms.end(),
+                     [&](std::string_view one) { return program.starts_with(one); }))
+      continue;
+    const bool group = contains(*line, "CONSTRAINT_MEMCG");
+    Finding& finding = look.found(
+        group ? text("the kernel has ended {}: its container or job may not have more memory (not "
+                     "the GPU's)",
+                     printable(program))
+              : text("the kernel has ended {}: the machine had no memory left (not the GPU's)",
+                     printable(program)));
+    finding.evidence.push_back(quoted(*line));
+    finding.fix.push_back(
+        {group ? "docker run --memory 0 IMAGE" : "free -h && swapon --show",
+         group ? text("or a higher limit: resources.limits.memory in Kubernetes, --mem in Slurm")
+               : text("fewer workers, smaller batches, or load the model straight to the GPU "
+                      "(low_cpu_mem_usage, mmap, safetensors)")});
+    return;
+  }
+}
+
+constexpr auto kDriver = Layer::kDriver;
+constexpr auto kRules = std::to_array<Rule>({
+    {"AMD07", kDriver, Severity::kFatal, true,
+     msgid("an AMD GPU that the kernel's driver could not start"),
+     "HW02 AMD01 AMD02 AMD04 AMD05 AMD06 FW*", amd_not_started},
+    {"AMD08", kDriver, Severity::kError, true, msgid("an AMD GPU that hung or had errors"),
+     "FW* RT*", amd_faults},
+    {"XPU05", kDriver, Severity::kFatal, true,
+     msgid("an Intel GPU that the kernel's driver could not start"), "HW02 XPU02 XPU03 FW*",
+     intel_not_started},
+    {"XPU06", kDriver, Severity::kError, true, msgid("an Intel GPU that hung or had errors"), "FW*",
+     intel_faults},
+    {"DRV31", kDriver, Severity::kFatal, true,
+     msgid("a GPU that NVIDIA's driver could not start, by its own words"),
+     "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", nvidia_not_started},
+    {"RT12", Layer::kRuntime, Severity::kError, true,
+     msgid("a program that the kernel ended for want of memory"), "", killed_for_memory},
+});
+
+}  // namespace
+
+std::span<const Rule> kernel_line_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

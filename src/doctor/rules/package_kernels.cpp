@@ -1,0 +1,218 @@
+// What FW03 and FW04 say of packages other than PyTorch: compiled for other GPUs than those that
+// are here, by their own files, their own words, or a table of releases.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/builds.hpp"
+#include "doctor/rules/cuda_uses.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/own_words.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Whether the row is about this build: who builds it, says so in its version, and then it may
+/// serve others as well.
+bool is_about(const PackageGpus& row, const Distribution& one) {
+  const std::string_view tag = local_part(one.version);
+  return in_range(one.version, row.versions) &&
+         (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
+}
+
+/// kLacks: of these the GPU is `newer` than all, or not.
+Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
+  newer = !row.arch.empty() && is_older(row.arch.back(), capability);
+  if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
+  return is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
+}
+
+/// What the files themselves say, of all that belongs to one package together: some have a file for
+/// each generation.
+void files_without_kernels(Examination& look, const SeenGpu& gpu, bool newer) {
+  constexpr auto kComputing =
+      std::to_array<std::string_view>({"llama-cpp-python", "faiss", "ctranslate2",
+                                       "onnxruntime-gpu", "vllm", "mxnet", "paddlepaddle-gpu"});
+  const auto* codes = look.see(look.facts.imports.codes);
+  if (codes == nullptr) return;
+  std::map<std::string, WheelArch> packages;
+  for (const PackageCode& one : *codes) {
+    WheelArch& all = packages[one.package];
+    all.arch.insert(all.arch.end(), one.sass.begin(), one.sass.end());
+    if (!one.ptx.empty() && (all.ptx.empty() || is_older(one.ptx, all.ptx))) all.ptx = one.ptx;
+  }
+  for (auto& [package, all] : packages) {
+    std::sort(all.arch.begin(), all.arch.end(),
+              [](const std::string& a, const std::string& b) { return is_older(a, b); });
+    all.arch.erase(std::unique(all.arch.begin(), all.arch.end()), all.arch.end());
+    const bool is_newer = !all.arch.empty() && is_older(all.arch.back(), gpu.capability);
+    if (kernels_of(all, gpu.capability) != Kernels::kLacks || is_newer != newer) continue;
+    Finding& finding = look.found(
+        text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
+             package, gpu.name, gpu.capability, fmt::format("{}", fmt::join(all.arch, ", "))));
+    // Beside a framework that serves the GPU: who has it need not use it.
+    if (std::find(kComputing.begin(), kComputing.end(), package) == kComputing.end())
+      finding.severity = Severity::kWarning;
+    for (const PackageCode& one : *codes)
+      if (one.package == package) finding.evidence.push_back(one.file + " (.nv_fatbin)");
+    finding.fix.push_back({uninstall_command(look.facts.python, {package}),
+                           text("then install a release that serves it, or build it")});
+    return;
+  }
+}
+
+}  // namespace
+
+/// PTX that TensorFlow's wheels carry did not run on GPUs of compute capability 10 and later:
+/// https://github.com/tensorflow/tensorflow/issues/90291. Before CUDA 11 its libraries did not know
+/// Ampere.
+void tensorflow_too_old(Examination& look) {
+  const auto package = look.facts.python.distribution("tensorflow");
+  const Distribution* tensorflow = look.see(package);
+  if (tensorflow == nullptr || is_aarch64(look.facts) || !local_part(tensorflow->version).empty() ||
+      conda_package(look, "tensorflow") != nullptr)
+    return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const TensorflowRelease* row = known.tensorflow_of(tensorflow->version);
+  if (row == nullptr) return;
+  for (const SeenGpu& gpu : seen_gpus(look)) {
+    const ArchToolkits* bounds = known.toolkits_of(gpu.capability);
+    if (bounds == nullptr || bounds->first.empty() || !is_older(row->cuda, bounds->first)) continue;
+    if (is_older(gpu.capability, "10") && !is_older(row->cuda, "11")) continue;
+    Finding& finding =
+        look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
+                        tensorflow->version, gpu.name, gpu.capability));
+    // Of older GPUs no thread says that none of its kernels runs.
+    if (!torch_cuda(look).empty() || is_older(gpu.capability, "10"))
+      finding.severity = Severity::kWarning;
+    finding.evidence.push_back(text("{}: built with CUDA {}", tensorflow->path, row->cuda));
+    finding.evidence.push_back(
+        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.fix.push_back(
+        {"docker run --gpus all nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
+         text("NVIDIA's own build has them; or build TensorFlow from source with CUDA {}",
+              bounds->first)});
+    return;
+  }
+}
+
+void packages_without_kernels(Examination& look, bool newer) {
+  const auto gpus = seen_gpus(look);
+  // One that is served is enough, where which of them is meant is not known.
+  if (gpus.size() != 1 || gpus.front().capability.empty()) return;
+  const SeenGpu& gpu = gpus.front();
+  files_without_kernels(look, gpu, newer);
+  if (!look.findings().empty()) return;
+  for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    bool is_newer = false;
+    if (one == nullptr || !is_about(row, *one) ||
+        kernels_of_package(row, gpu.capability, is_newer) != Kernels::kLacks || is_newer != newer)
+      continue;
+    Finding& finding = look.found(
+        row.arch.empty()
+            ? text("{} serves compute capability {} and newer; the {} has {}", named(*one),
+                   row.capability, gpu.name, gpu.capability)
+            : text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
+                   named(*one), gpu.name, gpu.capability,
+                   fmt::format("{}", fmt::join(row.arch, ", "))));
+    if (row.warn) finding.severity = Severity::kWarning;
+    finding.evidence = {one->path, row.source};
+    if (row.package.starts_with("nvidia-cudnn"))
+      finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
+                             text("a release that serves it")});
+    else
+      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
+                             newer ? text("then install a release that serves it, or build it")
+                                   : text("what can do without then does; or take a newer GPU")});
+    return;
+  }
+}
+
+/// By its own list, or by that of its release's wheels, which end in PTX for what is newer than all
+/// of it.
+void tensorflow_without_code(Examination& look) {
+  const auto package = cuda_tensorflow(look);
+  const Distribution* one = look.see(package);
+  const auto gpus = seen_gpus(look);
+  if (one == nullptr || gpus.size() != 1 || gpus.front().capability.empty()) return;
+  const SeenGpu& gpu = gpus.front();
+  WheelArch row;
+  const PackageBuild* build = own_words(look, "tensorflow");
+  const bool own = build != nullptr && !build->sass.empty();
+  if (own) {
+    row = {"", "", false, build->sass, build->ptx};
+  } else if ((look.see_whole(look.facts.builds) != nullptr || look.facts.builds.is_absent()) &&
+             !is_aarch64(look.facts) && local_part(one->version).empty() &&
+             conda_package(look, "tensorflow") == nullptr &&
+             conda_package(look, "tensorflow-gpu") == nullptr) {
+    for (const WheelArch& wheel : look.knowledge.compatibility().tensorflow_archs)
+      if (row.arch.empty() && in_range(one->version, wheel.versions)) row = wheel;
+  }
+  const bool is_newer = !row.arch.empty() && is_older(row.arch.back(), gpu.capability);
+  if (row.arch.empty() || is_newer || kernels_of(row, gpu.capability) != Kernels::kLacks) return;
+  Finding& finding =
+      look.found(text("TensorFlow {} has no kernels for the {} (compute capability {})",
+                      one->version, gpu.name, gpu.capability));
+  if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+  finding.evidence.push_back(
+      own ? text("{} was compiled for {}", build->path,
+                 fmt::format("{}", fmt::join(build->sass, ", ")))
+          : text("this wheel was compiled for {}",
+                 fmt::format("{}{}", fmt::join(row.arch, ", "),
+                             row.ptx.empty() ? "" : ", " + row.ptx + "+PTX")));
+  finding.fix.push_back(
+      {"", text("take an older release, or build TensorFlow from source for this GPU")});
+}
+
+/// A package for a major version of CUDA that was over before the GPU came: what PTX it has, if
+/// any, is all that could run.
+void cuda_too_old_for_gpu(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.size() != 1) return;
+  const Compatibility& known = look.knowledge.compatibility();
+  const ArchToolkits* bounds = known.toolkits_of(gpus.front().capability);
+  if (bounds == nullptr || bounds->first.empty()) return;
+  for (const CudaUse& use : framework_uses(look)) {
+    if (use.is_torch || use.what.starts_with("jax-") || use.what.starts_with("TensorFlow") ||
+        version_of(use.cuda).empty() || version_of(use.cuda)[0] >= version_of(bounds->first)[0] ||
+        toolkit_compiles(known, use.cuda, gpus.front().capability) != Kernels::kLacks)
+      continue;
+    Finding& finding = look.found(
+        text("{} is made for CUDA {}, which is older than the {} (compute capability {})", use.what,
+             use.cuda, gpus.front().name, gpus.front().capability));
+    if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
+    finding.evidence.push_back(use.path);
+    finding.evidence.push_back(
+        text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability));
+    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->first, 1))});
+    return;
+  }
+}
+
+void cuda_too_new_for_gpu(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.size() != 1) return;
+  const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpus.front().capability);
+  if (bounds == nullptr || bounds->last.empty()) return;
+  for (const CudaUse& use : framework_uses(look)) {
+    // PyTorch's builds, and JAX's, tell what they hold.
+    if (use.is_torch || use.what.starts_with("jax-") ||
+        version_of(use.cuda)[0] <= version_of(bounds->last)[0])
+      continue;
+    Finding& finding = look.found(
+        text("{} is made for CUDA {}, which has no code for the {} (compute capability {})",
+             use.what, use.cuda, gpus.front().name, gpus.front().capability));
+    finding.evidence.push_back(use.path);
+    finding.evidence.push_back(
+        text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
+    finding.fix.push_back({"", text("install its build for CUDA {}", beginning(bounds->last, 1))});
+    return;
+  }
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,175 @@
+// Rule ENV22: variables whose values break or slow what computes on the GPU. Which they are, and
+// for whom, is data (data/variables.toml).
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string small(std::string_view text) {
+  std::string out(trim(text));
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
+bool any_of_list(std::string_view list, const auto& holds) {
+  const auto items = split(list, '|');
+  return std::any_of(items.begin(), items.end(), holds);
+}
+
+/// "^ring,tree" or "allreduce:simple;broadcast:^ll" → its words.
+bool has_unknown_word(std::string_view value, std::string_view known) {
+  std::size_t at = 0;
+  while (at < value.size()) {
+    const std::size_t end = std::min(value.find_first_of(",;: ", at), value.size());
+    std::string_view word = value.substr(at, end - at);
+    while (word.starts_with('^') || word.starts_with('=')) word.remove_prefix(1);
+    at = end + 1;
+    if (word.empty()) continue;
+    if (!any_of_list(known, [&](std::string_view one) { return one == word; })) return true;
+  }
+  return false;
+}
+
+/// Whether the value is what the row means: "above 128", "is a|b".
+bool is_bad(std::string_view bad, const std::string& value) {
+  const std::size_t blank = bad.find(' ');
+  const std::string_view how = bad.substr(0, blank);
+  const std::string_view what = blank == std::string_view::npos ? "" : bad.substr(blank + 1);
+  const auto number = number_in(value);
+  if (how == "set") return true;
+  if (how == "on") return is_on(value);
+  if (how == "is") return any_of_list(what, [&](std::string_view one) { return one == value; });
+  if (how == "words") return has_unknown_word(value, what);
+  if (how == "begins")
+    return any_of_list(what, [&](std::string_view one) { return value.starts_with(one); });
+  if (how == "has")
+    return any_of_list(what, [&](std::string_view one) { return contains(value, one); });
+  if (how == "lacks")
+    return !any_of_list(what, [&](std::string_view one) { return contains(value, one); });
+  if (how == "no") return !number;
+  if (!number) return false;
+  if (how == "above") return *number > number_in(what).value_or(*number);
+  if (how == "below") return *number < number_in(what).value_or(*number);
+  const std::size_t second = what.find(' ');
+  return how == "outside" && second != std::string_view::npos &&
+         (*number < number_in(what.substr(0, second)).value_or(*number) ||
+          *number > number_in(what.substr(second + 1)).value_or(*number));
+}
+
+bool has_package(Examination& look, std::string_view name) {
+  const auto package = look.facts.python.distribution(name);
+  return look.see(package) != nullptr;
+}
+
+/// Somebody is here who reads it, and has a GPU for it.
+bool is_read(Examination& look, std::string_view reader) {
+  const bool nvidia = machine_has_nvidia(look);
+  if (reader == "cuda") return nvidia;
+  if (reader == "nccl") {
+    const std::size_t gpus = nvidia_count(look).value_or(0) + cards_on_bus(look, kVendorAmd).size();
+    return gpus > 1 || (gpus == 1 && spans_machines(look));
+  }
+  if (reader == "intel") return !cards_on_bus(look, kVendorIntel).empty();
+  if (reader == "rocm") return has_rocm_gpu(look);
+  if (!nvidia && cards_on_bus(look, kVendorAmd).empty()) return false;
+  if (reader == "torch") return look.see(look.facts.python.torch) != nullptr;
+  if (reader == "triton") return has_package(look, "triton") || look.facts.python.torch;
+  if (reader == "jax") return has_package(look, "jaxlib");
+  if (reader == "paddle") return has_package(look, "paddlepaddle-gpu");
+  if (reader == "ollama") return look.see(look.facts.platform.ollama) != nullptr;
+  if (reader == "ggml") return look.see(look.facts.platform.ggml) != nullptr;
+  const auto* all = look.see(look.facts.python.distributions);
+  // "tensorflow-gpu", "cupy-cuda12x", "mxnet-cu112".
+  return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
+           return one.name == reader || one.name.starts_with(std::string(reader) + "-");
+         });
+}
+
+/// The variable, or what NCCL reads of a file where it is not set.
+struct Setting {
+  std::string value, shown, file;
+};
+
+std::optional<Setting> setting_of(Examination& look, const VariableFault& row) {
+  const auto variable = look.facts.process.variable(row.name);
+  if (const std::string* value = look.see(variable))
+    return value->empty() ? std::nullopt
+                          : std::optional(Setting{*value, row.name + "=" + *value, ""});
+  if (row.reader != "nccl" || !variable.is_absent()) return std::nullopt;
+  const NcclSettings* settings = look.see(look.facts.platform.nccl);
+  if (settings == nullptr) return std::nullopt;
+  const auto one = settings->values.find(row.name);
+  if (one == settings->values.end() || one->second.empty()) return std::nullopt;
+  return Setting{one->second, settings->path + ": " + row.name + "=" + one->second, settings->path};
+}
+
+bool is_excused(Examination& look, const VariableFault& row) {
+  if (!row.unless.empty() && is_on(variable_or_empty(look, row.unless.c_str()))) return true;
+  if (!row.without.empty() && has_package(look, row.without)) return true;
+  if (row.no_infiniband) {
+    const auto* adapters = look.see_whole(look.facts.container.infiniband);
+    return adapters == nullptr || !adapters->empty();
+  }
+  if (row.below_capability.empty()) return false;
+  const auto gpus = seen_gpus(look);
+  return gpus.size() != 1 || gpus.front().capability.empty() ||
+         !is_older(gpus.front().capability, row.below_capability);
+}
+
+Severity severity_of(std::string_view effect) {
+  if (effect == "fails" || effect == "off") return Severity::kError;
+  return effect == "slow" ? Severity::kWarning : Severity::kInfo;
+}
+
+void wrong_values(Examination& look) {
+  std::vector<std::string_view> told;
+  for (const VariableFault& row : look.knowledge.compatibility().variables) {
+    if (std::find(told.begin(), told.end(), row.name) != told.end()) continue;
+    const auto setting = setting_of(look, row);
+    if (!setting || !is_bad(row.bad, small(setting->value)) || !is_read(look, row.reader) ||
+        is_excused(look, row))
+      continue;
+    told.push_back(row.name);
+    Finding& finding =
+        look.found(fmt::format("{}={}: {}", row.name, setting->value, tr(row.cause.c_str())));
+    finding.severity = severity_of(row.effect);
+    finding.evidence = {setting->shown, row.source};
+    if (!setting->file.empty())
+      finding.fix.push_back({fmt::format("sed -i '/{}/d' {}", row.name, pasted(setting->file)),
+                             text("takes the line out of the file that NCCL reads")});
+    else if (!row.instead.empty())
+      finding.fix.push_back({fmt::format("export {}={}", row.name, row.instead), ""});
+    else
+      finding.fix.push_back({"unset " + row.name, ""});
+  }
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV22", Layer::kEnvironment, Severity::kError, true,
+     msgid("variables with values that break or slow what computes on the GPU"), "", wrong_values},
+});
+
+}  // namespace
+
+std::span<const Rule> variable_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
