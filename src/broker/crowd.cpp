@@ -22,12 +22,12 @@ Status Crowd::room_for(const model::Job& job, std::size_t count) const {
   const auto found = of_.find(job.uid);
   const Load has = found == of_.end() ? Load() : found->second;
   if (has.jobs + count > kMostJobs)
-    return Error{ErrorCode::kRefused, "E0929",
+    return Error{ErrorCode::kRefused, "E0937",
                  text("these would be {} jobs of yours that have not ended; {} may wait",
                       has.jobs + count, kMostJobs),
                  "berth jobs --mine"};
   if (has.bytes + bytes_of(job) * count > kMostBytes)
-    return Error{ErrorCode::kRefused, "E0929",
+    return Error{ErrorCode::kRefused, "E0937",
                  text("names and words of your jobs that have not ended would be {}; {} are kept",
                       show_bytes(has.bytes + bytes_of(job) * count), show_bytes(kMostBytes)),
                  "berth jobs --mine"};

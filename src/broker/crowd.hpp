@@ -13,7 +13,7 @@ namespace berth::broker {
 
 class Crowd {
  public:
-  /// For so many more like this one. Fails with kRefused (E0929).
+  /// For so many more like this one. Fails with kRefused (E0937).
   [[nodiscard]] Status room_for(const model::Job& job, std::size_t count = 1) const;
   void add(const model::Job& job);
   void remove(const model::Job& job);

@@ -318,7 +318,7 @@ class HostileClients(MachineOfAll):
                 said.append([answer.status, json.loads(answer.read()).get("error", {}).get("id")])
             return said
 
-        self.assertEqual(self.said(self.hostile(submit_arrays)), [[409, "E0929"], [409, "E0929"], [201, None]])
+        self.assertEqual(self.said(self.hostile(submit_arrays)), [[409, "E0937"], [409, "E0937"], [201, None]])
         self.assert_others_are_served()
         self.assert_memory_is_bounded()
 
