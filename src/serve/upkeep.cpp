@@ -53,6 +53,8 @@ void Execution::restore() {
       }
   std::set<JobId> running;
   for (const Job& job : *jobs) {
+    // Who waited may have gone while no broker was there.
+    if (!job.queued && !model::has_ended(job.state)) watches_.watch(job.id, job.owners);
     if (job.state != JobState::kRunning) continue;
     running.insert(job.id);
     if (fence_ && fence_->has_group(job.id))
@@ -91,11 +93,9 @@ void Execution::restore_shares() {
 void Execution::find_again(const Job& job) {
   // It was written down that it runs; whether it was started its folder knows.
   const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
-  if (!job.queued)
-    watches_.watch(job.id, job.owners);
-  else if (keeper)
+  if (keeper)
     set_owners(job.id, {*keeper});
-  else
+  else if (job.queued)
     launch_soon(job.id);
   if (job.told_to_end) stop(job.id, *job.told_to_end);
 }
