@@ -63,6 +63,8 @@ void Execution::restore() {
       broker_.set_access(job.id, model::Access::kVariable, "");
     find_again(job);
   }
+  // Their keepers have these, and no other broker: they are not somebody else's.
+  locks_.keep(leased_units());
   if (fence_) fence_->clean_up(running);
   launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
 }
