@@ -21,7 +21,6 @@ using client::IfNone;
 using model::Job;
 using model::JobId;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 /// A broker has written something down here once.
 bool has_journal() {
@@ -79,11 +78,9 @@ Result<JobCalls> JobCalls::reach_for(std::string_view word) {
                "berth jobs"};
 }
 
-/// Goes to the next broker, unless one after the other goes away at once.
-Status JobCalls::again(const Error& error, steady_clock::time_point begun) {
-  constexpr int kMost = 3;
-  in_a_row_ = steady_clock::now() - begun < std::chrono::seconds(1) ? in_a_row_ + 1 : 1;
-  if (error.id != "E0922" || in_a_row_ > kMost) return error;
+/// Goes to the next broker.
+Status JobCalls::again(const Error& error) {
+  if (error.id != "E0922" || !following_.goes_on()) return error;
   auto next = client::reach_again(client_.socket());
   if (!next) return std::move(next).error();
   client_ = *std::move(next);
@@ -93,10 +90,10 @@ Status JobCalls::again(const Error& error, steady_clock::time_point begun) {
 Result<client::Response> JobCalls::call(std::string_view method, const std::string& path,
                                         milliseconds at_most, const std::string& body) {
   for (;;) {
-    const auto begun = steady_clock::now();
+    following_.begin();
     auto answer = client_.call(method, path, method == "POST" ? body : "", at_most);
     if (answer) return answer;
-    if (auto next = again(answer.error(), begun); !next) return std::move(next).error();
+    if (auto next = again(answer.error()); !next) return std::move(next).error();
   }
 }
 
@@ -133,13 +130,13 @@ Result<std::optional<Job>> JobCalls::ended(JobId id, milliseconds within) {
   if (asked_ != id) {
     client_.ask("GET", job_path(id, "?wait=ended"));
     asked_ = id;
-    asked_at_ = steady_clock::now();
+    following_.begin();
   }
   const auto answer = client_.answer(within);
   if (answer && !*answer) return std::optional<Job>();
   asked_.reset();
   if (!answer) {
-    if (auto next = again(answer.error(), asked_at_); !next) return std::move(next).error();
+    if (auto next = again(answer.error()); !next) return std::move(next).error();
     return std::optional<Job>();
   }
   auto job = client::job_in(**answer);

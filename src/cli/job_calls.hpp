@@ -47,12 +47,11 @@ class JobCalls {
  private:
   explicit JobCalls(client::Client client) : client_(std::move(client)) {}
   [[nodiscard]] Result<std::optional<model::JobId>> task(const std::string& word);
-  [[nodiscard]] Status again(const Error& error, std::chrono::steady_clock::time_point begun);
+  [[nodiscard]] Status again(const Error& error);
 
   client::Client client_;
   std::optional<model::JobId> asked_;  // whose end an answer is due for
-  std::chrono::steady_clock::time_point asked_at_;
-  int in_a_row_ = 0;  // brokers that went away at once
+  client::Following following_;
 };
 
 /// The one job that the verb is about; E0930 (kInvalidArgument) where there are none or more.

@@ -56,7 +56,7 @@ Result<int> run_jobs(const Context& context) {
   const bool all = context.arguments.has("--all");
   const Filter filter{context.arguments.has("--mine"),
                       context.arguments.value("--user").value_or("")};
-  // What ended long ago is worth a broker that reads it; a glance is not.
+  // What ended long ago is worth a broker that reads it; else there is one where work is left.
   auto calls = JobCalls::reach(all ? client::IfNone::kStart : client::IfNone::kFail);
   if (!calls) return std::move(calls).error();
   if (!*calls) {

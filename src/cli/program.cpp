@@ -13,6 +13,7 @@
 #include "cli/manual.hpp"
 #include "cli/verbs.hpp"
 #include "cli/version.hpp"
+#include "client/reach.hpp"
 #include "output/error.hpp"
 
 namespace berth::cli {
@@ -115,6 +116,10 @@ Result<int> dispatch(Context& context, const Call& call) {
   }
   context.arguments = std::move(*arguments);
   context.json = context.arguments.has("--json");
+  if (!context.json)
+    client::tell_of_waits([&context](const std::string& sentence) {
+      context.err(text("note: {}", sentence) + "\n");
+    });
   auto code = call.verb->run(context);
   if (code && context.write_error != 0)
     return Error{ErrorCode::kUnsupported, "E0008",

@@ -81,7 +81,7 @@ void ask_the_broker(model::Snapshot& seen) {
     return std::count_if(of.devices.begin(), of.devices.end(), model::is_gpu);
   };
   if (gpus(seen) > 0 && seen.driver.state != "error" && seen.driver.state != "no answer") return;
-  auto client = client::broker_here(client::IfNone::kFail);
+  auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) return;
   const auto answer = client->call("GET", "/v1/machine");
   if (!answer) return;
@@ -152,12 +152,12 @@ Result<std::optional<client::Lease>> lease_for(const Context& context, model::Jo
                                        note_waiting(context, request, held);
                                      }};
   auto lease = client::Lease::take(wishes, snapshot,
-                                   needed ? client::IfNone::kStart : client::IfNone::kFail);
+                                   needed ? client::IfNone::kStart : client::IfNone::kGlance);
   if (lease) return std::optional(*std::move(lease));
   const Error& error = lease.error();
   const bool no_broker = error.code == ErrorCode::kUnavailable || error.id == "E0921";
   if (!no_broker) return error;
-  if (needed && error.id != "E0920")  // that: a recorded machine
+  if (needed && !client::is_another_machine())
     note(context, text("no lease: {} ({}); another job may choose the same device", error.message,
                        error.id));
   return std::optional<client::Lease>();

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/environment_variables.hpp"
@@ -13,9 +14,9 @@
 #include "inventory/observe.hpp"
 #include "output/json_writer.hpp"
 #include "serve/daemon.hpp"
-#include "serve/device_locks.hpp"
 #include "serve/outsiders.hpp"
 #include "serve/token.hpp"
+#include "system/device_locks.hpp"
 #include "system/process.hpp"
 #include "system/runtime_folder.hpp"
 
@@ -25,12 +26,16 @@ namespace {
 Result<serve::DaemonOptions> for_this_user() {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
+  serve::DaemonOptions options;
+  options.state_folder = system::state_folder();
+  options.socket = options.state_folder + "/berth.sock";
+  // The session that the runtime folder belonged to may be over: it went with it.
+  const std::string session = runtime->substr(0, std::max<std::size_t>(1, runtime->rfind('/')));
+  if (::access(session.c_str(), F_OK) != 0) return options;
   bool made = false;
   if (auto folder = system::make_private_folder(*runtime, made); !folder)
     return std::move(folder).error();
-  serve::DaemonOptions options;
-  options.socket = *runtime + "/berth.sock";
-  options.state_folder = system::state_folder();
+  options.link = *runtime + "/berth.sock";
   return options;
 }
 
@@ -112,12 +117,16 @@ Result<int> run_serve(const Context& context) {
     options->idle_seconds =
         static_cast<int>(std::chrono::ceil<std::chrono::seconds>(*duration).count());
   }
-  options->lock_folder = serve::lock_folder();
+  options->lock_folder = system::lock_folder();
+  // A machine that is played for itself has nothing to do with the real one's.
+  options->gives_way =
+      !options->for_all && !(env_nonempty("BERTH_SIM_DIR") && env_nonempty("BERTH_RUNTIME_DIR"));
   options->sources = inventory::Sources::from_environment();
+  const std::string& shown = options->link.empty() ? options->socket : options->link;
   const auto ended = serve::run_daemon(*options, [&] {
     const std::string token = serve::token_file(options->state_folder);
     if (!context.json) {
-      context.out(text("serving at {}", options->socket) + "\n");
+      context.out(text("serving at {}", shown) + "\n");
       if (!options->tcp.empty())
         context.out(text("and at http://{}, with the token in {}", options->tcp, token) + "\n");
       return;
@@ -125,7 +134,7 @@ Result<int> run_serve(const Context& context) {
     output::JsonWriter json;
     json.open('{');
     json.field("schema", 1);
-    json.field("socket", options->socket);
+    json.field("socket", shown);
     json.field("state_folder", options->state_folder);
     if (!options->tcp.empty()) {
       json.field("tcp", options->tcp);

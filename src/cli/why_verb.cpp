@@ -82,7 +82,7 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
     story.holders.push_back({device, one.job,
                              one.job != 0       ? ""
                              : one.user.empty() ? text("drained: it gets no new jobs")
-                                                : text("another user's broker gave it away")});
+                                                : client::who_has_elsewhere(unit)});
     is_told = true;
   }
   const bool is_sick =

@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::client {
 namespace {
@@ -22,7 +23,8 @@ constexpr std::uint64_t kMostBody = 1ULL << 30;
 
 Error unreachable(const std::string& socket, const std::string& why) {
   return {ErrorCode::kUnavailable, "E0920",
-          text("no broker answers at {}: {}", printable(socket), why), "berth run -- true"};
+          text("no broker answers at {}: {}", printable(socket), why),
+          socket == system::kSystemSocket ? "systemctl status berth" : "berth run -- true"};
 }
 
 Error went_away(const std::string& socket, const error_code& why) {
@@ -50,10 +52,11 @@ Client::~Client() = default;
 Result<Client> Client::connect(const std::string& socket) {
   auto parts = std::make_unique<Parts>();
   parts->path = socket;
+  const system::SocketName name(socket);
   constexpr std::size_t kLongest = 107;  // sockaddr_un
-  if (socket.size() > kLongest) return unreachable(socket, text("the path is too long"));
+  if (name.text().size() > kLongest) return unreachable(socket, text("the path is too long"));
   error_code problem;
-  parts->socket.connect(asio::local::stream_protocol::endpoint(socket), problem);
+  parts->socket.connect(asio::local::stream_protocol::endpoint(name.text()), problem);
   if (problem) return unreachable(socket, problem.message());
   ucred other = {};
   socklen_t size = sizeof other;

@@ -1,8 +1,12 @@
 #include "client/lease.hpp"
 
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
@@ -13,6 +17,9 @@
 #include "policy/demand.hpp"
 #include "policy/placement.hpp"
 #include "system/control_group.hpp"
+#include "system/device_locks.hpp"
+#include "system/process.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::client {
 namespace {
@@ -24,21 +31,53 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAtOnce(1000);  // nobody is told that it waits for less
 constexpr milliseconds kSoon(30'000);  // an answer that waits for nothing but the machine's look
 
-/// A recorded machine, and one seen through another library, is not the one that this user's broker
-/// looks at, and has no devices to give away.
-bool is_another_machine() {
-  return env_nonempty("BERTH_ROOT") || env_nonempty("BERTH_NVML_LIBRARY");
-}
-
 std::string path_of(model::JobId job, std::string_view rest = {}) {
   return "/v1/jobs/" + std::to_string(job) + std::string(rest);
 }
 
+/// Of a broker that went away before it answered nobody knows whether it wrote the question down.
+/// The one lease of this process is then the one that was asked for.
+Result<std::optional<Job>> asked_already(Client& client) {
+  const auto answer = client.call("GET", "/v1/jobs", {}, kSoon);
+  if (!answer) return answer.error();
+  const auto jobs = jobs_in(*answer);
+  if (!jobs) return jobs.error();
+  for (const Job& one : *jobs)
+    if (!one.queued && !model::has_ended(one.state) && one.uid == ::geteuid() &&
+        std::any_of(one.owners.begin(), one.owners.end(),
+                    [](const model::ProcessId& owner) { return owner.pid == ::getpid(); }))
+      return std::optional(one);
+  return std::optional<Job>();
+}
+
+Result<std::optional<Job>> submitted(Client& client, const Job& job) {
+  const auto answer = client.call("POST", "/v1/jobs", broker::record_of(job), kSoon);
+  if (!answer) return answer.error();
+  auto asked = job_in(*answer);
+  if (!asked) return std::move(asked).error();
+  return std::optional(*std::move(asked));
+}
+
 }  // namespace
+
+bool is_another_machine() {
+  return env_nonempty("BERTH_ROOT") || env_nonempty("BERTH_NVML_LIBRARY");
+}
 
 Result<Client> broker_here(IfNone if_none, const std::string& program) {
   if (!is_another_machine()) return reach(if_none, program);
   return Error{ErrorCode::kUnavailable, "E0920", text("a recorded machine has no broker"), ""};
+}
+
+std::string who_has_elsewhere(const std::string& unit) {
+  if (system::system_broker_expected_for().count() > 0)
+    return text("the broker of all users gives it away");
+  const auto pid = system::holder_of(system::lock_file(system::lock_folder(), unit));
+  struct stat status = {};
+  if (!pid || ::stat(fmt::format("/proc/{}", *pid).c_str(), &status) != 0)
+    return text("another user's broker gave it away");
+  return text("{} has its lock: process {}", printable(system::UserNames("/etc").of(status.st_uid)),
+              *pid);
 }
 
 model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
@@ -61,7 +100,7 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
 }
 
 model::Ledger ledger_now() {
-  auto client = broker_here(IfNone::kFail);
+  auto client = broker_here(IfNone::kGlance);
   if (!client) return {};
   const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
   if (!answer) return {};
@@ -70,15 +109,24 @@ model::Ledger ledger_now() {
 }
 
 Result<Lease> Lease::ask(const Job& job, IfNone if_none, const std::string& program) {
-  auto client = broker_here(if_none, program);
-  if (!client) return std::move(client).error();
-  const auto answer = client->call("POST", "/v1/jobs", broker::record_of(job), kSoon);
-  if (!answer) return answer.error();
-  auto asked = job_in(*answer);
-  if (!asked) return std::move(asked).error();
-  Lease lease(*std::move(client), *std::move(asked));
-  lease.program_ = program;
-  return lease;
+  static std::atomic<int> asked_before = 0;
+  const bool is_first = asked_before++ == 0;
+  Following following;
+  for (bool again = false;; again = true) {
+    auto client = broker_here(if_none, program);
+    if (!client) return std::move(client).error();
+    following.begin();
+    auto asked = again ? asked_already(*client) : Result<std::optional<Job>>(std::nullopt);
+    if (asked && !*asked) asked = submitted(*client, job);
+    if (asked) {
+      Lease lease(*std::move(client), **std::move(asked));
+      lease.program_ = program;
+      lease.share_locks();
+      return lease;
+    }
+    if (!is_first || asked.error().id != "E0922" || !following.goes_on())
+      return std::move(asked).error();
+  }
 }
 
 Result<Lease> Lease::take(const Wishes& wishes, const model::Snapshot& snapshot, IfNone if_none) {
@@ -110,25 +158,27 @@ Status Lease::wait(const Wishes& wishes, const model::Snapshot& snapshot) {
 Result<bool> Lease::wait(milliseconds at_most) {
   waited_ = waited_ || !is_granted();
   const auto end = std::chrono::steady_clock::now() + at_most;
-  for (int failed = 0; job_.state == JobState::kWaiting || job_.state == JobState::kHeld;) {
+  while (job_.state == JobState::kWaiting || job_.state == JobState::kHeld) {
     if (auto here = reconnect(); !here) return std::move(here).error();
-    if (!asking_) client_->ask("GET", path_of(job_.id, "?wait=started"));
-    asking_ = true;
+    if (!std::exchange(asking_, true)) {
+      client_->ask("GET", path_of(job_.id, "?wait=started"));
+      following_.begin();
+    }
     const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
     const auto answer = client_->answer(
         at_most.count() == 0 ? at_most : std::max<milliseconds>(milliseconds(1), left));
     if (answer && !*answer) return false;
     if (!answer) {
       forget_connection();
-      if (++failed > 1) return answer.error();
+      if (!following_.goes_on()) return answer.error();
       continue;
     }
     asking_ = false;
     auto job = job_in(**answer);
     if (!job) return std::move(job).error();
     job_ = *std::move(job);
-    failed = 0;
   }
+  share_locks();
   if (is_granted()) return true;
   return Error{ErrorCode::kRefused, "E0412",
                text("job {} was {} while it waited", job_.id, model::name(job_.state)),
@@ -210,8 +260,18 @@ Status Lease::enter(pid_t keeper) {
   return Done{};
 }
 
+void Lease::share_locks() {
+  if (!is_granted() || !locks_.empty()) return;
+  std::vector<std::string> files;
+  for (const model::Grant& grant : job_.grants)
+    files.push_back(system::lock_file(system::lock_folder(), grant.unit));
+  locks_ = system::share_locks(files);
+}
+
 std::uint64_t Lease::end(const model::Outcome& outcome) {
   if (!ours_) return 0;
+  // Also for what was forked meanwhile, and has copies.
+  for (const Descriptor& lock : locks_) ::flock(lock.get(), LOCK_UN);
   Job ended;
   ended.outcome = outcome;
   const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
@@ -239,11 +299,12 @@ Result<Response> Lease::call(std::string_view method, const std::string& path,
   Result<Response> answer =
       Error{ErrorCode::kUnavailable, "E0922", text("the broker does not answer"), ""};
   if (asking_) forget_connection();
-  for (int tries = 0; tries < 2 && !answer; ++tries) {
+  do {
     if (auto here = reconnect(); !here) return std::move(here).error();
+    following_.begin();
     answer = client_->call(method, path, body, kSoon);
     if (!answer) forget_connection();
-  }
+  } while (!answer && following_.goes_on());
   return answer;
 }
 

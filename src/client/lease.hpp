@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "client/jobs.hpp"
 #include "client/reach.hpp"
@@ -73,15 +74,24 @@ class Lease {
                                       const std::string& body = {});
   [[nodiscard]] Status reconnect();
   void forget_connection();
+  void share_locks();
 
   std::optional<Client> client_;
   std::string socket_;                  // where it was, when there is none
   std::string program_ = kThisProgram;  // that starts a broker
   model::Job job_;
+  std::vector<Descriptor> locks_;  // on its devices, shared with the broker, who may die
   bool waited_ = false, ours_ = true;
+  Following following_;
   bool asking_ = false;  // an answer of ?wait=started is still to come
 };
 
+/// It is recorded, or seen through another library: not the one that this user's broker looks at,
+/// and no devices of it can be given away.
+[[nodiscard]] bool is_another_machine();
+/// Who keeps our broker from giving this device away: the user whose process has its lock, where
+/// the kernel tells.
+[[nodiscard]] std::string who_has_elsewhere(const std::string& unit);
 /// reach, where this machine is the one that a broker looks at.
 [[nodiscard]] Result<Client> broker_here(IfNone if_none, const std::string& program = kThisProgram);
 /// What running jobs have, and what no job can have.

@@ -16,6 +16,7 @@
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::client {
@@ -26,7 +27,6 @@ using Clock = std::chrono::steady_clock;
 /// A driver that starts takes half a minute, and the broker looks at the machine before it answers.
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
-constexpr std::chrono::seconds kRestart(20);
 
 Error cannot_start(const std::string& why) {
   return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why),
@@ -120,34 +120,111 @@ Result<Started> start(const std::string& program) {
   return cannot_start(reason_in(said));
 }
 
+std::function<void(const std::string&)>& teller() {
+  static std::function<void(const std::string&)> tell;
+  return tell;
+}
+
+/// Pauses that become longer, and a word after a second.
+class Patience {
+ public:
+  Patience(Clock::duration most, std::string sentence)
+      : end_(begun_ + most), sentence_(std::move(sentence)) {}
+  [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }
+  void pause(int most) {
+    if (!sentence_.empty() && Clock::now() - begun_ >= std::chrono::seconds(1)) {
+      if (teller()) teller()(sentence_);
+      sentence_.clear();
+    }
+    ::poll(nullptr, 0, pause_ = std::min(2 * pause_, most));
+  }
+
+ private:
+  Clock::time_point begun_ = Clock::now(), end_;
+  std::string sentence_;
+  int pause_ = 5;  // milliseconds
+};
+
+Error is_away() {
+  return {ErrorCode::kUnavailable, "E0929",
+          text("the broker of all users is away: nobody answers at {}", system::kSystemSocket),
+          "systemctl status berth"};
+}
+
+/// It may be started anew, as it is when it is upgraded: what it knows no other does.
+Result<Client> reach_that_of_all() {
+  const auto most = system::system_broker_expected_for();
+  Patience patience(
+      most, text("the broker of all users is away; waiting up to {} for it", show_duration(most)));
+  for (;;) {
+    auto client = Client::connect(system::kSystemSocket);
+    if (client || client.error().id != "E0920") return client;
+    if (patience.is_over()) return is_away();
+    patience.pause(200);
+  }
+}
+
+/// In the runtime folder, or where the journal is: that stays, whoever logs out or has no session.
+Result<Client> connect_own(const std::string& socket, const std::string& at_the_journal) {
+  auto client = Client::connect(socket);
+  if (client || client.error().id != "E0920") return client;
+  auto there = Client::connect(at_the_journal);
+  return there || there.error().id != "E0920" ? std::move(there) : std::move(client);
+}
+
+Result<Client> reach_own(const std::string& runtime, IfNone if_none, const std::string& program) {
+  const std::string folder = system::state_folder(), at_the_journal = folder + "/berth.sock";
+  Patience patience(kMostPatience, text("another broker has the journal in {}; waiting for it",
+                                        printable(folder)));
+  for (;;) {
+    auto client = connect_own(runtime + "/berth.sock", at_the_journal);
+    if (client || client.error().id != "E0920" || if_none == IfNone::kGlance) return client;
+    // Who left nothing to do has taken it away.
+    if (if_none == IfNone::kFail && ::access(at_the_journal.c_str(), F_OK) != 0) return client;
+    if (patience.is_over())
+      return Error{
+          ErrorCode::kUnavailable, "E0923",
+          text("another broker has the journal in {}, and does not answer", printable(folder)),
+          "fuser -v " + printable(folder) + "/journal.db"};
+    const auto started = start(program);
+    if (!started) return started.error();
+    // Another that has the journal may not listen yet, or be about to end.
+    if (*started == Started::kAnother) patience.pause(1000);
+  }
+}
+
 }  // namespace
 
 Result<Client> reach(IfNone if_none, const std::string& program) {
   const auto runtime = system::runtime_folder();
   if (!runtime) return runtime.error();
-  if (!env_nonempty("BERTH_RUNTIME_DIR"))
-    if (auto of_all = Client::connect(system::kSystemSocket)) return of_all;
-  const std::string socket = *runtime + "/berth.sock";
-  const Clock::time_point end = Clock::now() + kMostPatience;
-  for (int pause = 20;; pause = std::min(2 * pause, 1000)) {
-    auto client = Client::connect(socket);
-    if (client || client.error().id != "E0920" || if_none == IfNone::kFail) return client;
-    if (Clock::now() > end) return client;
-    const auto started = start(program);
-    if (!started) return started.error();
-    // Another that has the journal may not listen yet, or be about to end.
-    if (*started == Started::kAnother) ::poll(nullptr, 0, pause);
+  bool has_left = false;
+  if (!env_nonempty("BERTH_RUNTIME_DIR")) {
+    auto of_all =
+        if_none == IfNone::kGlance ? Client::connect(system::kSystemSocket) : reach_that_of_all();
+    if (of_all) return of_all;
+    has_left = ::access(system::kSystemSocket, F_OK) == 0;
   }
+  auto own = reach_own(*runtime, if_none, program);
+  if (!has_left || if_none == IfNone::kGlance) return own;
+  if (!own && own.error().id == "E0920") return is_away();
+  if (own && teller()) teller()(text("the broker of all users is away: this is one of your own"));
+  return own;
 }
 
 Result<Client> reach_again(const std::string& socket, const std::string& program) {
-  if (socket != system::kSystemSocket) return reach(IfNone::kStart, program);
-  const Clock::time_point end = Clock::now() + kRestart;
-  for (int pause = 5;; pause = std::min(2 * pause, 200)) {
-    auto client = Client::connect(socket);
-    if (client || Clock::now() > end) return client;
-    ::poll(nullptr, 0, pause);
-  }
+  return socket == system::kSystemSocket ? reach_that_of_all() : reach(IfNone::kStart, program);
+}
+
+bool Following::goes_on() {
+  constexpr int kMost = 10;
+  const bool at_once = Clock::now() - begun_ < std::chrono::seconds(1);
+  in_a_row_ = at_once ? in_a_row_ + 1 : 1;
+  return in_a_row_ <= kMost;
+}
+
+void tell_of_waits(std::function<void(const std::string&)> tell) {
+  teller() = std::move(tell);
 }
 
 }  // namespace berth::client

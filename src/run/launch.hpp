@@ -34,6 +34,7 @@ struct Launch {
   std::optional<Credentials> user;  // to become; only root can become another
   std::string group;                // folder of the control group to enter before that; "" none
   std::string job_files;            // of a queued one: its files' names begin so (queued.hpp)
+  std::vector<std::string> locks;   // of its devices, that its keeper shares
 };
 
 /// The caller's own: the job gets these, whatever we do to ourselves.

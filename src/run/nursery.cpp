@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "run/descendants.hpp"
 #include "run/launch_record.hpp"
@@ -88,8 +89,13 @@ class Nurse {
     if (child == 0) {
       ::close(channel_);
       signals_.reset();
-      const auto launch = launch_in(message);
-      if (!launch) ::_exit(1);
+      // What is not the job's own, and in no journal, stands before its record.
+      const auto locks = message.find('\0');
+      auto launch =
+          launch_in(std::string_view(message).substr(std::min(locks, message.size() - 1) + 1));
+      if (!launch || locks == std::string::npos) ::_exit(1);
+      for (const std::string_view file : split(std::string_view(message.data(), locks), '\n'))
+        if (!file.empty()) launch->locks.emplace_back(file);
       keep_queued(*launch);
     }
     if (child > 0) keepers_.push_back(child);
@@ -187,7 +193,9 @@ Result<Descriptor> Nursery::another_nurse() {
 }
 
 Result<model::ProcessId> Nursery::keep(const Launch& launch) {
-  const std::string record = record_of(launch);
+  std::string record;
+  for (const std::string& file : launch.locks) record += file + '\n';
+  record += '\0' + record_of(launch);
   if (record.size() > kLongestMessage) return cannot(EMSGSIZE);
   const auto size = static_cast<std::uint32_t>(record.size());
   const std::string message =

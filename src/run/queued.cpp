@@ -22,6 +22,7 @@
 #include "run/job_folder.hpp"
 #include "run/own_name.hpp"
 #include "run/workload.hpp"
+#include "system/device_locks.hpp"
 
 namespace berth::run {
 namespace {
@@ -190,6 +191,7 @@ void keep(const Launch& launch) {
   if (!use_log(launch.job_files, launch.user)) return keeper.tell(0, kNotStarted << 8);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   close_all_but({0, 1, 2, status.get()});
+  const auto locks = system::share_locks(launch.locks);
   keeper.run();
 }
 

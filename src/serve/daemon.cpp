@@ -53,6 +53,8 @@ class Daemon {
         [this] { rest(); });
     if (!server) return server.error();
     server_ = *std::move(server);
+    if (!options_.link.empty())
+      if (auto shown = server_->file().show_at(options_.link); !shown) return shown;
     if (!options_.tcp.empty()) {
       const auto token = token_in(token_file(options_.state_folder));
       if (!token) return token.error();
@@ -73,10 +75,22 @@ class Daemon {
     execution_.sync();
     execution_.leave();
     if (outsiders_) outsiders_->take_back();
+    leave_socket();
     return execution_.fault() ? Status(*execution_.fault()) : Status(Done{});
   }
 
  private:
+  /// A socket that nobody answers says that somebody is to come back: where work is left, and
+  /// always where everybody's broker was.
+  void leave_socket() {
+    server_->file().mark_time();
+    const auto& jobs = execution_.broker().jobs();
+    if (options_.for_all || execution_.fault() ||
+        std::any_of(jobs.begin(), jobs.end(),
+                    [](const auto& one) { return !model::has_ended(one.second.state); }))
+      server_->file().leave();
+  }
+
   void look() {
     if (looking_) return;
     looking_ = true;
@@ -128,6 +142,7 @@ class Daemon {
       execution_.tidy(now().steady - last_call_ > std::chrono::seconds(1));
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
+      if (options_.for_all) server_->file().mark_time();
       if (++ticks_ % kBeat == 0) api_.beat();
       note(execution_.keep_fences());
       if (outsiders_) watch_outsiders();
@@ -214,7 +229,7 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
     if (!begun) return std::move(begun).error();
     outsiders = *std::move(begun);
   }
-  auto launcher = Launcher::start(options.state_folder, options.for_all);
+  auto launcher = Launcher::start(options.state_folder, options.for_all, options.lock_folder);
   if (!launcher) return std::move(launcher).error();
   open_as_many_files_as_may_be();
   Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),

@@ -17,11 +17,13 @@ namespace berth::serve {
 
 struct DaemonOptions {
   std::string socket;        // its path
+  std::string link;          // where it is found as well; "" nowhere
   std::string state_folder;  // of the journal
   std::string tcp;           // "127.0.0.1:8642": answers there too, to who has the token; "" not
   bool for_all = false;      // of the machine; else for its own user alone
   int idle_seconds = 0;      // leaves when it had nothing to do for so long; 0: never
   std::string lock_folder;   // where brokers of this machine meet; "": there is no other
+  bool gives_way = false;    // to the broker of all users, while that is there
   Settings settings;
   std::vector<std::uint32_t> admin_gids;  // of settings.admins
   // Of root's broker for all users (docs/access.md).

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "run/launch_record.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::serve {
 
@@ -79,7 +80,7 @@ void Execution::know_user(const Job& job) {
 
 bool Execution::settle() {
   while (!fault_) {
-    if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(locks_.take(broker_.units()));
+    if (broker_.queue().waiting_count() > 0) broker_.set_elsewhere(units_of_others());
     const auto started = broker_.start_what_fits(now());
     for (const JobId id : started)
       if (!broker_.job(id)->queued) enclose(id);  // others when they are launched
@@ -100,6 +101,13 @@ bool Execution::settle() {
       if (broker_.job(id)->queued) launch_soon(id);
   }
   return false;
+}
+
+/// All of them, where the broker of all users serves: two would give away the same.
+std::vector<std::string> Execution::units_of_others() {
+  if (options_.gives_way && system::system_broker_expected_for().count() > 0)
+    return broker_.units();
+  return locks_.take(broker_.units());
 }
 
 std::vector<std::string> Execution::leased_units() const {

@@ -16,13 +16,13 @@
 #include "broker/broker.hpp"
 #include "broker/journal.hpp"
 #include "serve/daemon.hpp"
-#include "serve/device_locks.hpp"
 #include "serve/fence.hpp"
 #include "serve/launcher.hpp"
 #include "serve/observer.hpp"
 #include "serve/server.hpp"
 #include "serve/wall_clock.hpp"
 #include "serve/watches.hpp"
+#include "system/device_locks.hpp"
 
 namespace berth::serve {
 
@@ -118,6 +118,7 @@ class Execution {
   void end(model::JobId id, model::JobState state, const std::optional<model::Outcome>& outcome,
            std::string why);
   [[nodiscard]] std::vector<std::string> leased_units() const;
+  [[nodiscard]] std::vector<std::string> units_of_others();
   void all_gone(model::JobId id);
   void end_lost(model::JobId id);
   void keeper_gone(const model::Job& job);
@@ -140,7 +141,8 @@ class Execution {
   Launcher launcher_;
   std::optional<Fence> fence_;
   std::vector<std::string> notes_;
-  DeviceLocks locks_{options_.lock_folder};
+  // Root's broker asks nobody: else who holds a lock takes the device from everybody.
+  system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
   /// What was kept or asked for last: jobs of an array have it in common, and most others start as

@@ -12,6 +12,7 @@
 #include "model/cpu_list.hpp"
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
+#include "system/device_locks.hpp"
 
 namespace berth::serve {
 namespace {
@@ -44,7 +45,8 @@ run::Launch launch_of(const broker::Submission& asked, const Peer& peer) {
   return launch;
 }
 
-Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all) {
+Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all,
+                                 std::string lock_folder) {
   std::string jobs = state_folder + "/jobs";
   if (::mkdir(jobs.c_str(), for_all ? 0711 : 0700) != 0 && errno != EEXIST)
     return unusable(jobs, errno);
@@ -52,7 +54,7 @@ Result<Launcher> Launcher::start(const std::string& state_folder, bool for_all) 
   if (for_all && ::chmod(state_folder.c_str(), 0711) != 0) return unusable(state_folder, errno);
   auto nursery = run::Nursery::start();
   if (!nursery) return std::move(nursery).error();
-  return Launcher(std::move(jobs), *std::move(nursery));
+  return Launcher(std::move(jobs), std::move(lock_folder), *std::move(nursery));
 }
 
 Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
@@ -77,6 +79,8 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   launch.group = job.group;
   launch.cpus = model::parse_cpu_list(environment.cpus).value_or(std::vector<int>{});
   launch.job_files = files(job.id);
+  if (!locks_.empty())
+    for (const std::string& unit : units) launch.locks.push_back(system::lock_file(locks_, unit));
   return nursery_.keep(launch);
 }
 

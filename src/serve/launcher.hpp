@@ -22,7 +22,8 @@ class Launcher {
  public:
   /// Makes the folder of the jobs' files; `for_all`: of jobs of all users, who come to their logs.
   /// Call it before there are threads. Fails with kUnavailable (E0517) and as run::Nursery::start.
-  [[nodiscard]] static Result<Launcher> start(const std::string& state_folder, bool for_all);
+  [[nodiscard]] static Result<Launcher> start(const std::string& state_folder, bool for_all,
+                                              std::string lock_folder);
 
   /// Starts a job that runs: its environment comes from its devices. Fails as place(),
   /// run::Nursery::keep.
@@ -41,13 +42,13 @@ class Launcher {
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
-  Launcher(std::string folder, run::Nursery nursery)
-      : folder_(std::move(folder)), nursery_(std::move(nursery)) {}
+  Launcher(std::string folder, std::string locks, run::Nursery nursery)
+      : folder_(std::move(folder)), locks_(std::move(locks)), nursery_(std::move(nursery)) {}
   [[nodiscard]] std::string files(model::JobId job) const {
     return folder_ + "/" + std::to_string(job);
   }
 
-  std::string folder_;
+  std::string folder_, locks_;  // of the jobs' files; of the devices' locks, "": none
   run::Nursery nursery_;
 };
 

@@ -4,12 +4,7 @@
 // and is gone soon.
 #include "serve/server.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio.hpp>
@@ -23,8 +18,6 @@
 #include <utility>
 
 #include "base/descriptor.hpp"
-#include "base/file.hpp"
-#include "base/text.hpp"
 #include "serve/refusal.hpp"
 #include "serve/target.hpp"
 #include "serve/watches.hpp"
@@ -37,40 +30,17 @@ namespace http = boost::beast::http;
 using Socket = asio::local::stream_protocol::socket;
 using boost::system::error_code;
 
-/// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
-constexpr int kBacklog = 512;
 constexpr int kAtOnce = 64;
 constexpr std::size_t kMostThrownAway = 8 << 20;  // of a call that was refused
 /// Calls before the loop turns: answers to them go out only then.
 constexpr int kCallsAtOnce = 16;
 constexpr std::chrono::milliseconds kLongTurn(5);
 
-Error cannot_listen(const std::string& path, int problem) {
-  return {ErrorCode::kUnavailable, "E0910",
-          text("the socket {} cannot be made: {}", printable(path), ::strerrordesc_np(problem)),
-          "ls -ld " + printable(path.substr(0, path.rfind('/')))};
-}
-
-std::optional<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 /// The bytes are no call: else they only stopped to come.
 bool is_no_http(const error_code& problem) {
   return problem && problem != http::error::end_of_stream &&
          problem != http::error::partial_message &&
          problem.category() == http::make_error_code(http::error::bad_target).category();
-}
-
-/// Somebody answers there.
-bool is_served(const sockaddr_un& address) {
-  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-         errno == EAGAIN;
 }
 
 }  // namespace
@@ -90,8 +60,6 @@ struct Server::Parts : std::enable_shared_from_this<Server::Parts> {
   Limits limits;
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer again;
-  std::string path;
-  Descriptor lock;
   std::set<Answer::Connection*> open;
   std::map<uid_t, std::size_t> bytes;  // that each user's calls and answers take
   std::uint64_t accepted = 0;
@@ -454,32 +422,18 @@ void accept(const std::shared_ptr<Parts>& parts) {
 Result<std::unique_ptr<Server>> Server::listen(asio::io_context& loop, const std::string& path,
                                                bool for_all, Handle handle, Rest rest,
                                                Limits limits) {
-  const auto address = address_of(path);
-  if (!address) return cannot_listen(path, ENAMETOOLONG);
+  auto file = SocketFile::make(path, for_all);
+  if (!file) return std::move(file).error();
   auto parts = std::make_shared<Parts>(loop, std::move(handle), std::move(rest), limits);
-  parts->path = path;
-  // Of two that start at once one gets the lock; it alone may take away what a dead one left.
-  parts->lock.reset(
-      ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!parts->lock) return cannot_listen(path, errno);
-  if (::flock(parts->lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(*address))
-    return Error{ErrorCode::kUnavailable, "E0909",
-                 text("another broker listens at {}", printable(path)), "berth jobs"};
-  ::unlink(path.c_str());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      ::chmod(path.c_str(), for_all ? 0666 : 0600) != 0 || ::listen(socket.get(), kBacklog) != 0)
-    return cannot_listen(path, errno);
   error_code problem;
-  parts->acceptor.assign(asio::local::stream_protocol(), socket.get(), problem);
-  if (problem) return cannot_listen(path, problem.value());
-  static_cast<void>(socket.release());
+  parts->acceptor.assign(asio::local::stream_protocol(), file->take_socket().release(), problem);
   parts->acceptor.non_blocking(true, problem);
   accept(parts);
-  return std::unique_ptr<Server>(new Server(std::move(parts)));
+  return std::unique_ptr<Server>(new Server(std::move(parts), *std::move(file)));
 }
 
-Server::Server(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Server::Server(std::shared_ptr<Parts> parts, SocketFile file)
+    : parts_(std::move(parts)), file_(std::move(file)) {}
 
 Server::~Server() {
   try {
@@ -490,7 +444,6 @@ Server::~Server() {
     for (Answer::Connection* one : parts_->open) one->close();
   } catch (const std::exception&) {  // a timer's cancel() may throw, and never does
   }
-  ::unlink(parts_->path.c_str());
 }
 
 std::size_t Server::connections() const {

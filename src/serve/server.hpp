@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/result.hpp"
+#include "serve/socket_file.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -79,9 +80,7 @@ class Server {
   using Handle = std::function<void(Call, const Answer&)>;
   /// Called when the calls that are there were handled: what many of them need can be done once.
   using Rest = std::function<void()>;
-  /// Makes the socket, mode 0600 or, for all users of the machine, 0666 (identity comes from the
-  /// kernel). What lies there and answers nobody is replaced. Fails with kUnavailable (E0909:
-  /// another broker listens there; E0910: the socket cannot be made).
+  /// For all users of the machine: identity comes from the kernel. Fails as SocketFile::make.
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(boost::asio::io_context& loop,
                                                               const std::string& path, bool for_all,
                                                               Handle handle, Rest rest,
@@ -90,12 +89,15 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
   [[nodiscard]] std::size_t connections() const;
+  /// Goes with the server, unless it is left.
+  [[nodiscard]] SocketFile& file() { return file_; }
 
   struct Parts;
 
  private:
-  explicit Server(std::shared_ptr<Parts> parts);
+  Server(std::shared_ptr<Parts> parts, SocketFile file);
   std::shared_ptr<Parts> parts_;
+  SocketFile file_;
 };
 
 }  // namespace berth::serve

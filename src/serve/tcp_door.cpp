@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "output/error.hpp"
 #include "serve/token.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::serve {
 namespace {
@@ -88,10 +89,11 @@ class Relay;
 
 struct TcpDoor::Parts {
   Parts(asio::io_context& on, std::string its_token, const std::string& socket)
-      : loop(on), token(std::move(its_token)), server(socket), acceptor(on), again(on) {}
+      : loop(on), token(std::move(its_token)), name(socket), acceptor(on), again(on) {}
   asio::io_context& loop;
   std::string token;
-  Local::endpoint server;
+  system::SocketName name;
+  Local::endpoint server{name.text()};
   unsigned port = 0;
   tcp::acceptor acceptor;
   asio::steady_timer again;

@@ -54,6 +54,8 @@ void Execution::restore() {
       }
   std::set<JobId> running;
   for (const Job& job : *jobs) {
+    // Who waited may have gone while no broker was there.
+    if (!job.queued && !model::has_ended(job.state)) watches_.watch(job.id, job.owners);
     if (job.state != JobState::kRunning) continue;
     running.insert(job.id);
     if (fence_ && fence_->has_group(job.id))
@@ -62,6 +64,8 @@ void Execution::restore() {
       broker_.set_access(job.id, model::Access::kVariable, "");
     find_again(job, is_restarted);
   }
+  // Their keepers have these, and no other broker: they are not somebody else's.
+  locks_.keep(leased_units());
   if (fence_) fence_->clean_up(running);
   launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
 }
@@ -104,11 +108,9 @@ void Execution::find_again(const Job& job, bool is_restarted) {
   }
   // It was written down that it runs; whether it was started its folder knows.
   const auto keeper = job.queued ? launcher_.keeper(job.id) : std::nullopt;
-  if (!job.queued)
-    watches_.watch(job.id, job.owners);
-  else if (keeper)
+  if (keeper)
     set_owners(job.id, {*keeper});
-  else
+  else if (job.queued)
     launch_soon(job.id);
   if (job.told_to_end) stop(job.id, *job.told_to_end);
 }

@@ -1,10 +1,13 @@
 #include "system/runtime_folder.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
@@ -88,6 +91,28 @@ std::string state_folder() {
     base = home.empty() ? "/var/tmp/berth-" + std::to_string(::geteuid()) : home + "/.local/state";
   }
   return base + "/berth/" + hostname();
+}
+
+std::chrono::milliseconds system_broker_expected_for() {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kRestart(20'000);
+  struct stat status = {};
+  timespec now = {};
+  if (::stat(kSystemSocket, &status) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0)
+    return milliseconds(0);
+  const milliseconds away((now.tv_sec - status.st_mtim.tv_sec) * 1000 +
+                          (now.tv_nsec - status.st_mtim.tv_nsec) / 1'000'000);
+  // By a clock that was set nothing is to be reckoned.
+  return away < -kRestart || away > kRestart ? milliseconds(0)
+                                             : std::min(kRestart, kRestart - away);
+}
+
+SocketName::SocketName(const std::string& path) : text_(path) {
+  constexpr std::size_t kLongest = 107;  // sockaddr_un
+  const auto slash = path.rfind('/');
+  if (path.size() <= kLongest || slash == std::string::npos) return;
+  folder_.reset(::open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (folder_) text_ = "/proc/self/fd/" + std::to_string(folder_.get()) + path.substr(slash);
 }
 
 }  // namespace berth::system

@@ -2,8 +2,10 @@
 // it.
 #pragma once
 
+#include <chrono>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 
 namespace berth::system {
@@ -20,7 +22,22 @@ namespace berth::system {
 /// there before. Fails with kUnavailable (E0514).
 [[nodiscard]] Status make_private_folder(const std::string& path, bool& made);
 
+/// A socket by a name that fits into an address (107 bytes), however long its path is. The name is
+/// good as long as this lives.
+class SocketName {
+ public:
+  explicit SocketName(const std::string& path);
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  Descriptor folder_;
+  std::string text_;
+};
+
 inline constexpr const char* kSystemSocket = "/run/berth/berth.sock";
+/// How long the broker of all users is counted on: it marks the time of its socket's file every
+/// second, and has 20 s to come back. 0: there is none, and was none lately.
+[[nodiscard]] std::chrono::milliseconds system_broker_expected_for();
 inline constexpr const char* kSystemState = "/var/lib/berth";
 
 }  // namespace berth::system

@@ -48,7 +48,7 @@ class TwoBrokers(unittest.TestCase):
         subprocess.run(["chmod", "-R", "a+rX", machine], check=True)
         (machine / "locks").mkdir()
         (machine / "locks").chmod(0o1777)  # as /run/lock
-        self.units = []
+        self.units, self.brokers = [], {}
         for user in USERS:
             self.serve(user)
         self.units = sorted(one["uuid"] for one in self.client(USERS[0]).call("GET", "/v1/machine")["devices"] if one["kind"] != "cpu")
@@ -69,7 +69,21 @@ class TwoBrokers(unittest.TestCase):
             broker.stdout.close()
         self.addCleanup(end)
         self.assertTrue(broker.stdout.readline().startswith("serving "))
-        return broker
+        self.brokers[user] = broker
+
+    def berth(self, user, *words):
+        """The command line of this user's."""
+        home = self.folder / str(user)
+        own = {"BERTH_RUNTIME_DIR": f"{home}/r", "BERTH_STATE_DIR": f"{home}/s", "HOME": str(home), "LC_ALL": "C.UTF-8"}
+        program = subprocess.Popen(["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", BERTH, *words], cwd=home,
+                                   env={**self.variables, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+        def end():
+            program.kill()
+            program.wait()
+            program.stdout.close()
+        self.addCleanup(end)
+        return program
 
     def client(self, user):
         client = Client(self.folder / str(user) / "r/berth.sock")
@@ -150,6 +164,33 @@ class TwoBrokers(unittest.TestCase):
             self.give(has, job["id"])
             self.assertEqual(waits.call("GET", f"/v1/jobs/{next_['id']}?wait=started")["job"]["state"], "running")
             self.give(waits, next_["id"])
+
+    def test_the_jobs_of_a_killed_broker_keep_their_devices(self):
+        one, two = USERS
+        queued = int(self.berth(one, "run", "--queue", "--gpus", "2", "--", "sleep", "1000").communicate()[0].split()[1])
+        small = int(self.berth(one, "run", "--queue", "--memory", "1GiB", "--", "sleep", "1000").communicate()[0].split()[1])
+        shell = self.berth(one, "run", "--cpus", "1", "--memory", "2GiB", "--", "sh", "-c", "echo up; exec sleep 1000")
+        self.assertEqual(shell.stdout.readline(), "up\n")
+        self.assertTrue(wait_until(lambda: len(self.jobs(one)[-1]["pids"]) == 2))  # the front has shared it with its keeper
+        shared = {unit["uuid"] for job in self.jobs(one) if job["id"] != queued for unit in job["devices"]}
+        self.assertEqual(len(shared), 1)
+        self.brokers[one].kill()
+        self.brokers[one].wait()
+        waits = self.client(two)
+        has = self.take(waits, {"gpus": 1})
+        next_ = waits.call("POST", "/v1/jobs", {"request": {"gpus": 4}})["job"]["id"]
+        self.assertEqual(waits.call("GET", f"/v1/jobs/{next_}")["job"]["state"], "waiting")
+        self.assertIn(f"{one} has its lock: process ", self.berth(two, "why", str(next_)).communicate()[0])
+        self.give(waits, has["id"])
+        # Who follows has them, and may still share what is shared.
+        self.serve(one)
+        more = self.take(self.client(one), {"memory_bytes": GIB})
+        self.assertEqual({unit["uuid"] for unit in more["devices"]}, shared)
+        self.give(self.client(one), more["id"])
+        self.berth(one, "cancel", str(queued), str(small)).wait()
+        shell.kill()
+        self.assertEqual(waits.call("GET", f"/v1/jobs/{next_}?wait=started")["job"]["state"], "running")
+        self.give(waits, next_)
 
 
 if __name__ == "__main__":

@@ -242,8 +242,9 @@ class Users(MachineOfAll):
         place = pathlib.Path("/run/lent")
         place.mkdir()
         os.chown(place, bob.uid, bob.uid)
-        server = bob.start("serve", BERTH_RUNTIME_DIR=str(place), BERTH_STATE_DIR=f"{bob.home}/s")
+        server = bob.start("serve", BERTH_RUNTIME_DIR=str(place), BERTH_STATE_DIR=f"{place}/s")
         self.assertTrue(server.stdout.readline().startswith("serving "))
+        os.chmod(place / "s", 0o711)
         os.chmod(place / "berth.sock", 0o666)
         for words in (["jobs"], ["why", "1"], ["logs", "1"], ["wait", "1"], ["cancel", "1"], ["hold", "1"],
                       ["run", "--queue", "--gpus", "1", "--", "true"]):
@@ -260,6 +261,7 @@ class Users(MachineOfAll):
 
     def test_a_folder_that_somebody_else_made_first_is_not_used(self):
         self.stop()
+        shutil.rmtree("/run/berth")  # nobody waits for it
         alice, bob = self.person("alice"), self.person("bob")
         shared = pathlib.Path("/run/shared")
         shared.mkdir()

@@ -1,0 +1,109 @@
+#include "serve/socket_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "system/runtime_folder.hpp"
+
+namespace berth::serve {
+namespace {
+
+/// Who floods us fills it, and everybody stands behind; who finds it full waits in connect().
+constexpr int kBacklog = 512;
+
+Error cannot_listen(const std::string& path, int problem) {
+  return {ErrorCode::kUnavailable, "E0910",
+          text("the socket {} cannot be made: {}", printable(path), ::strerrordesc_np(problem)),
+          "ls -ld " + printable(path.substr(0, path.rfind('/')))};
+}
+
+Error is_taken(const std::string& path) {
+  return {ErrorCode::kUnavailable, "E0909", text("another broker listens at {}", printable(path)),
+          "berth jobs"};
+}
+
+std::optional<sockaddr_un> address_of(const system::SocketName& name) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (name.text().size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, name.text().data(), name.text().size());
+  return address;
+}
+
+/// Somebody answers there.
+bool is_served(const std::string& path) {
+  const system::SocketName name(path);
+  const auto address = address_of(name);
+  if (!address) return false;
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) ==
+             0 ||
+         errno == EAGAIN;
+}
+
+/// It listens before it has its name, so that there is no moment in which nobody is there.
+Result<Descriptor> listen_at(const std::string& path, bool for_all) {
+  const std::string made = path + ".new";
+  const system::SocketName name(made);
+  const auto address = address_of(name);
+  if (!address) return cannot_listen(path, ENAMETOOLONG);
+  ::unlink(made.c_str());
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
+      ::chmod(made.c_str(), for_all ? 0666 : 0600) == 0 && ::listen(socket.get(), kBacklog) == 0 &&
+      ::rename(made.c_str(), path.c_str()) == 0)
+    return socket;
+  const int problem = errno;
+  ::unlink(made.c_str());
+  return cannot_listen(path, problem);
+}
+
+}  // namespace
+
+Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
+  // Of two that start at once one gets the lock; it alone may take away what a dead one left.
+  Descriptor lock(
+      ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) return cannot_listen(path, errno);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(path)) return is_taken(path);
+  auto socket = listen_at(path, for_all);
+  if (!socket) return std::move(socket).error();
+  return SocketFile(path, std::move(lock), *std::move(socket));
+}
+
+Status SocketFile::show_at(const std::string& link) {
+  // What the broker before us left leads to us already.
+  std::error_code none;
+  const bool is_ours = std::filesystem::read_symlink(link, none) == path_;
+  if (!is_ours && is_served(link)) return is_taken(link);
+  const std::string made = link + ".new";
+  ::unlink(made.c_str());
+  if (::symlink(path_.c_str(), made.c_str()) != 0 || ::rename(made.c_str(), link.c_str()) != 0)
+    return cannot_listen(link, errno);
+  link_ = link;
+  return Done{};
+}
+
+void SocketFile::mark_time() const {
+  ::utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+void SocketFile::take_away() {
+  if (!lock_) return;
+  ::unlink(path_.c_str());
+  if (!link_.empty()) ::unlink(link_.c_str());
+  lock_.reset();
+}
+
+}  // namespace berth::serve
