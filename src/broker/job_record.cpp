@@ -20,12 +20,7 @@ void for_each_optional(Request& request, Visit visit) {
   visit("memory_bytes", request.memory_bytes);
   visit("share_permille", request.share_permille);
   visit("cpus", request.cpus);
-  visit("cuda_visible_devices", request.inherited_cuda);
-  visit("cuda_device_order", request.inherited_cuda_order);
-  visit("hip_visible_devices", request.inherited_hip);
-  visit("rocr_visible_devices", request.inherited_rocr);
-  visit("ze_affinity_mask", request.inherited_ze);
-  visit("tpu_visible_chips", request.inherited_tpu);
+  for (const model::InheritedVariable& one : model::kInherited) visit(one.key, request.*one.value);
 }
 
 Json request_json(const model::Request& request) {
@@ -165,12 +160,29 @@ bool has_zero(const std::string& word) {
   return word.find('\0') != std::string::npos;
 }
 
+std::uint64_t bound_of(const Json& json) {
+  return json.is_null() ? model::kNoLimit : json_value<std::uint64_t>(json);
+}
+
+/// {"nofile": [1024, null]}; what a newer system may have besides is passed over.
+model::Limits limits_in(const Json& spec) {
+  model::Limits limits;
+  take(spec, "nice", limits.nice);
+  const auto told = spec.find("limits");
+  if (told == spec.end()) return limits;
+  for (const auto& [name, pair] : told->get_ref<const Json::object_t&>())
+    if (const auto resource = model::limit_of(name))
+      limits.resources.push_back({*resource, bound_of(pair.at(0)), bound_of(pair.at(1))});
+  return limits;
+}
+
 Status take_spec(const Json& json, Submission& into) try {
   const Json& spec = json.at("spec");
   into.command = spec.contains("command") ? words_in_json(spec["command"]) : into.job.command;
   into.environment = words_in_json(spec.at("environment"));
   into.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
   into.mask = json_value<unsigned>(spec.at("umask")) & 0777U;
+  into.limits = limits_in(spec);
   const auto& command = into.command;
   const bool sound = !command.empty() && into.folder.starts_with('/') && !has_zero(into.folder) &&
                      std::none_of(command.begin(), command.end(), has_zero) &&

@@ -16,6 +16,7 @@
 #include "broker/job_record.hpp"
 #include "client/jobs.hpp"
 #include "model/array_range.hpp"
+#include "system/process_limits.hpp"
 
 namespace berth::cli {
 namespace {
@@ -27,6 +28,14 @@ mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return mask;
+}
+
+Json limits_json(const model::Limits& limits) {
+  const auto bound = [](std::uint64_t one) { return one == model::kNoLimit ? Json() : Json(one); };
+  Json out = Json::object();
+  for (const model::Limit& one : limits.resources)
+    out[std::string(model::limit_name(one.resource))] = {bound(one.soft), bound(one.hard)};
+  return out;
 }
 
 Result<std::string> body_of(const model::Job& job,
@@ -46,6 +55,9 @@ Result<std::string> body_of(const model::Job& job,
     Json& spec = body["spec"];
     spec["folder"] = json_of_words<Json>({folder}).at(0);
     spec["umask"] = mask_of_ours();
+    const model::Limits limits = system::limits_of(0);
+    spec["limits"] = limits_json(limits);
+    if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
     // What people are told of it is text; this is what is run.
     spec["command"] = json_of_words<Json>(job.command);

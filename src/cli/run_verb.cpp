@@ -197,10 +197,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
 run::Launch launch_of(const Context& context, const Plan& plan, Variables variables) {
   run::Launch launch;
   launch.command = context.arguments.command;
-  for (const model::Setting& one : plan.environment.settings) {
-    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
-    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
-  }
+  policy::set_variables(plan.environment, variables);
   // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   launch.enclosed = plan.lease && plan.lease->is_enclosed();
@@ -428,7 +425,10 @@ Result<int> run_run(const Context& context) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
   }
-  const Variables variables = whole_environment();
+  // What is queued starts elsewhere: what the job around us was given does not bind it.
+  const Variables variables = context.arguments.has("--queue")
+                                  ? policy::without_berths(whole_environment())
+                                  : whole_environment();
   const auto request = parse_request(context.arguments, variables);
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)

@@ -85,6 +85,9 @@ Job job_of(const Json& json) {
   job.request.share_permille = optional<int>(json, "share_permille");
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
+  if (const auto visible = json.find("visible"); visible != json.end() && visible->is_object())
+    for (const model::InheritedVariable& one : model::kInherited)
+      job.request.*one.value = optional<std::string>(*visible, one.key);
   job.priority = value<int>(json, "priority");
   job.time_limit = duration_of(json, "time_limit_seconds");
   job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");

@@ -61,6 +61,7 @@ struct JobStory {
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // every job that may have to be named
   std::vector<std::string> free;   // devices that it could have now
+  std::string narrowed;            // what its user's variables leave of them; "" all
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };

@@ -199,6 +199,7 @@ void add_sooner(Lines& lines, const JobStory& story) {
 
 std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   Lines lines;
+  if (!story.narrowed.empty()) lines.add(tr("because"), story.narrowed);
   add_when(lines, story, view);
   add_holders(lines, story, view);
   add_before(lines, story);

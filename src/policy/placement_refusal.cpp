@@ -75,7 +75,8 @@ std::string holders(const Candidates& candidates, const Search& search) {
   constexpr std::size_t kMostLines = 4;
   const auto taken =
       only(candidates, [](const Candidate& c) { return c.busy || c.obstacle != Obstacle::kNone; });
-  std::string out;
+  std::string out = narrowed(search.visible, search.all);
+  if (!out.empty()) out = "\n  " + out;
   for (std::size_t i = 0; i < taken.size() && i < kMostLines; ++i)
     out += "\n  " + held(taken[i], search);
   if (taken.size() > kMostLines) out += "\n  " + text("and {} more", taken.size() - kMostLines);

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Small promises of the queue on a simulated machine with four GPUs: what a queued job starts with, which job a word means, and
+what the verbs say.
+
+usage: promises_test.py BERTH
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import unittest
+
+from machine import Machine
+
+LIMITS = "ulimit -Sn; ulimit -Hn; ulimit -Sv; ulimit -c; nice"
+
+
+class Promises(Machine):
+    def queue(self, *words, **more):
+        done = self.run_berth("run", "--queue", *words, **more)
+        self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
+        return done.stdout.split()[1]
+
+    def says(self, *words, code=0, **more):
+        done = self.run_berth(*words, **more)
+        self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done.stdout + done.stderr
+
+    def fill(self, *devices):
+        """Somebody who has these, until the test is over."""
+        job = self.start("run", "--devices", ",".join(map(str, devices)), "--", "sh", "-c", "echo up; read line")
+        self.assertEqual(job.stdout.readline(), "up\n")
+        return job
+
+    def limits_of_a_job(self, set_them):
+        words = ["sh", "-c", f'{set_them}; exec "$0" run --queue --cpu -- bash -c "{LIMITS}"', self.berth]
+        queued = self.start_words(words)
+        job = queued.split()[1]
+        self.assertEqual(self.says("wait", job), "")
+        return self.says("logs", job).split()
+
+    def start_words(self, words):
+        done = subprocess.run(words, env=self.variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_queued_job_has_the_limits_of_its_submitter(self):
+        self.says("wait", self.queue("--cpu", "--", "true"))  # the broker is there, with limits of its own
+        hard = str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        nice = os.nice(0)
+        had = self.limits_of_a_job("ulimit -Sn 300; ulimit -Sv 8000000; ulimit -c 0; renice -n 3 $$ > /dev/null")
+        self.assertEqual(had, ["300", hard, "8000000", "0", str(nice + 3)])
+        self.assertEqual(self.limits_of_a_job("ulimit -n 200")[:2], ["200", "200"])
+
+    def test_who_tells_of_no_limits_has_them_all_the_same(self):
+        self.says("wait", self.queue("--cpu", "--", "true"))
+        body = json.dumps({"queued": True, "command": ["bash", "-c", LIMITS], "request": {"gpus": 0},
+                           "spec": {"folder": "/", "umask": 18, "environment": [f"PATH={os.environ['PATH']}"],
+                                    "limits": {"nofile": [400, None], "gpus": [1, 2]}, "nice": -20}})
+        call = ("import resource, socket, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (150, 250)); s = socket.socket(socket.AF_UNIX);"
+                "resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
+                f"s.connect({self.variables['BERTH_RUNTIME_DIR']!r} + '/berth.sock'); b = {body!r}.encode();"
+                "s.sendall(b'POST /v1/jobs HTTP/1.1\\r\\nHost: berth\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(b) + b);"
+                "print(s.makefile().read())")
+        answer = self.start_words([sys.executable, "-c", call])
+        job = str(json.loads(answer[answer.index("{"):])["job"]["id"])
+        self.says("wait", job)
+        had = self.says("logs", job).split()
+        self.assertEqual((had[:2], had[3], had[4]), (["250", "250"], "0", str(os.nice(0))))
+
+    def test_what_berth_set_for_a_job_does_not_bind_what_that_job_queues(self):
+        self.fill(0, 1)
+        script = ('n=$("$0" run --queue --gpus 1 -- sh -c "echo on \\$CUDA_VISIBLE_DEVICES" | cut -d" " -f2);'
+                  '"$0" wait $n; "$0" logs $n; echo mine $CUDA_VISIBLE_DEVICES')
+        self.assertEqual(self.says("run", "--gpus", "1", "--", "sh", "-c", script, self.berth), "on 3\nmine 2\n")
+        # The same of a job that has none, of one that was queued itself, and of one in one.
+        hidden = 'n=$("$0" run --queue --gpus 1 -- true | cut -d" " -f2); "$0" wait $n && echo good'
+        self.assertEqual(self.says("run", "--cpu", "--", "sh", "-c", hidden, self.berth), "good\n")
+        self.assertEqual(self.says("run", "--gpus", "1", "--", self.berth, "run", "--", "sh", "-c", script, self.berth),
+                         "on 3\nmine 2\n")
+        outer = self.queue("--gpus", "1", "--", "sh", "-c", script, self.berth)
+        self.says("wait", outer)
+        self.assertEqual(self.says("logs", outer), "on 3\nmine 2\n")
+
+    def test_a_users_own_variable_binds_and_is_named_where_it_is_waited_for(self):
+        self.fill(0)
+        script = 'CUDA_VISIBLE_DEVICES=0 "$0" run --queue --gpus 1 -- true'
+        told = self.says("run", "--gpus", "1", "--", "sh", "-c", script, self.berth)
+        job = told.split()[1]
+        said = self.says("why", job)
+        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said)
+        self.assertIn("env -u CUDA_VISIBLE_DEVICES berth run --gpus 1", said)
+        self.assertNotIn("free (", said)
+        self.assertEqual(self.job(job)["visible"], {"cuda_visible_devices": "0"})
+        self.says("cancel", job)
+        waits = self.start("run", "--gpus", "1", "--", "true", CUDA_VISIBLE_DEVICES="0")
+        said = [waits.stderr.readline() for _ in range(2)]
+        self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said[1], said)
+
+
+if __name__ == "__main__":
+    Machine.berth = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
