@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "broker/job_record.hpp"
+#include "cli/job_calls.hpp"
 #include "client/jobs.hpp"
 #include "model/array_range.hpp"
 #include "system/process_limits.hpp"
@@ -70,6 +71,25 @@ Result<std::string> body_of(const model::Job& job,
   }
 }
 
+/// --after, by number or name, as every verb takes a job.
+Result<std::vector<model::JobId>> jobs_before(const Arguments& arguments) {
+  std::vector<model::JobId> ids;
+  std::optional<JobCalls> calls;
+  for (const std::string& list : arguments.values("--after"))
+    for (const std::string_view part : split(list, ',')) {
+      const std::string word(trim(part));
+      if (!calls) {
+        auto reached = JobCalls::reach_for(word);
+        if (!reached) return std::move(reached).error();
+        calls = *std::move(reached);
+      }
+      const auto id = calls->id_of(word);
+      if (!id) return id.error();
+      ids.push_back(*id);
+    }
+  return ids;
+}
+
 }  // namespace
 
 Result<model::Job> job_of(const Arguments& arguments, const model::Request& request) {
@@ -94,12 +114,6 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
     if (!priority) return std::move(priority).error().during("--priority");
     job.priority = static_cast<int>(*priority);
   }
-  for (const std::string& list : arguments.values("--after"))
-    for (const std::string_view one : split(list, ',')) {
-      auto id = parse_integer(trim(one), 1, std::numeric_limits<std::int64_t>::max());
-      if (!id) return std::move(id).error().during("--after");
-      job.after.push_back(static_cast<model::JobId>(*id));
-    }
   return job;
 }
 
@@ -107,8 +121,11 @@ Result<int> queue_job(const Context& context, const model::Request& request,
                       const std::map<std::string, std::string>& variables) {
   for (const char* option : {"--dry-run", "--no-wait", "--report"})
     if (context.arguments.has(option)) return contradiction("--queue", option);
-  const auto job = job_of(context.arguments, request);
-  if (!job) return job.error();
+  auto job = job_of(context.arguments, request);
+  if (!job) return std::move(job).error();
+  auto after = jobs_before(context.arguments);
+  if (!after) return std::move(after).error().during("--after");
+  job->after = *std::move(after);
   const auto array = context.arguments.value("--array");
   if (array)
     if (const auto range = model::parse_array_range(*array); !range)

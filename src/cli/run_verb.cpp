@@ -440,6 +440,9 @@ Result<int> run_run(const Context& context) {
   if (context.arguments.has("--array"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--array", "--queue"),
                  "berth run --queue --array 1-100 -- python train.py"};
+  if (const auto after = context.arguments.value("--after"))
+    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
+                 fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};
   auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {

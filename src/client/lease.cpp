@@ -50,8 +50,8 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
-      ledger.holdings.push_back(
-          {job.id, job.user, grant.unit, grant.memory_bytes, grant.share_permille});
+      ledger.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes,
+                                 grant.share_permille, model::job_number(job)});
     if (!job.request.cpus) continue;
     const auto cpus = model::parse_cpu_list(job.affinity).value_or(std::vector<int>());
     ledger.cpus.insert(ledger.cpus.end(), cpus.begin(), cpus.end());
@@ -164,12 +164,12 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
     return std::optional<Lease>();
   const auto wanted = static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
   if (wanted > job->grants.size())
-    return Error{
-        ErrorCode::kRefused, "E0421",
-        text_n("this is job {}, which has {} GPU; {} were asked for",
-               "this is job {}, which has {} GPUs; {} were asked for",
-               static_cast<long long>(job->grants.size()), job->id, job->grants.size(), wanted),
-        text("ask for more where the job begins: berth lease --gpus {}", wanted)};
+    return Error{ErrorCode::kRefused, "E0421",
+                 text_n("this is job {}, which has {} GPU; {} were asked for",
+                        "this is job {}, which has {} GPUs; {} were asked for",
+                        static_cast<long long>(job->grants.size()), model::job_number(*job),
+                        job->grants.size(), wanted),
+                 text("ask for more where the job begins: berth lease --gpus {}", wanted)};
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;

@@ -21,6 +21,12 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
+/// As it is named: an array by its own number.
+std::string number_of(const JobStory& story, JobId id) {
+  const Job* job = find_job(story, id);
+  return job == nullptr ? std::to_string(id) : job_number(*job);
+}
+
 /// "job 118 (lin)"
 std::string job_words(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
@@ -94,7 +100,7 @@ std::string waiting_head(const JobStory& story) {
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
     names.reserve(ids.size());
-    for (const JobId id : ids) names.push_back(text("job {}", id));
+    for (const JobId id : ids) names.push_back(text("job {}", number_of(story, id)));
     return text("job {} waits for the end of {}", number, join(names, ", "));
   }
   if (why == "array_limit")
@@ -206,7 +212,8 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
   add_sooner(lines, story);
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
     lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
-  for (const JobId id : awaited(story)) lines.add(tr("that one"), fmt::format("berth why {}", id));
+  for (const JobId id : awaited(story))
+    lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
   return waiting_head(story) + "\n" + lines.render(terminal);
 }
 

@@ -63,8 +63,8 @@ std::string leases_of(const Candidate& c, const Search& search) {
                               : text("a job of another user's broker");
       continue;
     }
-    out += one.user.empty() ? text("job {}", one.job)
-                            : text("job {} ({})", one.job, printable(one.user));
+    out += one.user.empty() ? text("job {}", one.job_words())
+                            : text("job {} ({})", one.job_words(), printable(one.user));
     if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);
     if (one.share_permille != 0) out += " " + show_share(one.share_permille);
   }

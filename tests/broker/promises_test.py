@@ -98,6 +98,80 @@ class Promises(Machine):
         said = [waits.stderr.readline() for _ in range(2)]
         self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said[1], said)
 
+    def array(self, *words):
+        return str(json.loads(self.says("run", "--queue", "--json", *words))["array"])
+
+    def test_a_number_that_no_array_has_means_none_of_its_jobs(self):
+        self.says("wait", self.queue("--cpu", "--", "true"))
+        array = int(self.array("--cpu", "--array", "1-3", "--", "sleep", "1000"))
+        for wrong in (f"{array + 2}_2", f"{array + 1}_1", "1_1", f"{array}_4"):
+            for verb in ("cancel", "why", "hold"):
+                self.assertIn(f"there is no job {wrong} (E0901)", self.says(verb, wrong, code=1))
+        self.assertLessEqual({one["state"] for one in self.call("GET", f"/v1/jobs/{array}")["jobs"]}, {"running", "waiting"})
+        self.says("cancel", str(array))
+
+    def test_verbs_take_an_array_by_its_name(self):
+        self.fill(0, 1, 2, 3)
+        array = self.array("--gpus", "1", "--array", "1-100%2", "--name", "arr", "--", "sh", "-c", "exit 3")
+        self.assertTrue(self.says("why", "arr").startswith(f"job {array}_1 waits for 1 GPU"))
+        self.assertEqual(self.says("hold", "arr"), f"array {array}: 100 held, 0 running\n")
+        self.assertEqual(self.says("release", "arr"), f"array {array}: 100 wait, 0 running\n")
+        self.assertIn("E0935", self.says("logs", "arr", code=2))
+        self.assertIn(f"job {array}_3 has not started", self.says("logs", f"{array}_3"))
+        self.says("cancel", "arr")
+        self.assertEqual(self.says("wait", "arr", code=125), "")
+        self.assertIn(f"job {array}_3 has ended", self.says("cancel", f"{array}_3", code=2))
+
+    def test_a_name_that_many_have_is_no_page_of_numbers(self):
+        held = self.queue("--cpu", "--name", "many", "--", "sleep", "1000")
+        for _ in range(11):
+            self.queue("--cpu", "--name", "many", "--", "sleep", "1000")
+        said = self.says("why", "many", code=2)
+        self.assertIn("E0932", said)
+        self.assertIn(f"called many: {held} ", said)
+        self.assertIn("and 4 more", said)
+
+    def test_a_job_comes_after_what_is_named_as_everywhere(self):
+        array = self.array("--cpu", "--array", "1-2", "--name", "arr", "--", "sh", "-c",
+                           f"while ! test -e {self.folder}/go; do sleep 0.05; done; exit $((BERTH_ARRAY_INDEX - 1))")
+        one = self.queue("--cpu", "--after", f"{array}_1", "--", "true")
+        other = self.queue("--cpu", "--after", f"{array}_1,{array}_2", "--", "true")
+        whole = self.queue("--cpu", "--after", "arr", "--", "true")
+        self.assertIn(f"waits for the end of job {array}_1\n", self.says("why", one))
+        self.assertIn(f"berth why {array}_1", self.says("why", one))
+        self.assertIn(f"waits for the end of job {array}", self.says("why", whole))
+        (self.folder / "go").touch()
+        self.assertEqual(self.says("wait", one), "")
+        self.says("wait", other, whole, code=125)
+        self.assertIn(f"job {array}_2, which it was to come after", self.says("why", other))
+        for words, code, exit_code in ((["--queue", "--after", "nobody"], "E0931", 125), (["--after", array], "E0013", 2),
+                                       (["--queue", "--after", f"{array}_9"], "E0901", 125)):
+            self.assertIn(code, self.says("run", "--cpu", *words, "--", "true", code=exit_code))
+
+    def test_the_job_of_an_array_that_is_in_the_way_is_named_as_it_is_everywhere(self):
+        array = self.array("--gpus", "2", "--array", "3,4", "--", "sleep", "1000")
+        for one in self.call("GET", f"/v1/jobs/{array}")["jobs"]:
+            self.job(one["id"], "started")
+        said = self.says("run", "--gpus", "1", "--no-wait", "--", "true", code=6)
+        self.assertIn(f"job {array}_3 (", said)
+        self.says("cancel", array)
+
+    def test_the_first_screen_calls_nothing_free_that_is_given_away(self):
+        self.fill(0)
+        array = self.array("--memory", "20GiB", "--devices", "1", "--array", "4", "--", "sleep", "1000")
+        self.says("drain", "3")
+        self.assertTrue(self.job(int(array) + 1, "started"))
+        said = self.says()
+        self.assertRegex(said, r"\n0 .* job \d+\n1 .* job " + array + r"_4\n2  free .*\n3  drained ")
+        self.assertIn("berth run --gpus 1", said)
+        self.says("drain", "2")
+        said = self.says()
+        self.assertNotIn("free  ", said)
+        self.assertNotIn("berth run --gpus 1", said)
+        self.assertIn("berth run --memory 4GiB", said)
+        self.assertEqual([one["state"] for one in json.loads(self.says("--json"))["devices"]][:4], ["busy", "busy", "drained", "drained"])
+        self.says("cancel", array)
+
 
 if __name__ == "__main__":
     Machine.berth = os.path.abspath(sys.argv.pop(1))
