@@ -180,6 +180,7 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.id = next_++;
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
+  if (demand.devices == 0) job.request = policy::on_cpu(job.request);  // it is not a GPU's turn
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
   if (kept.task) arrays_.add(kept);
   pending_[kept.id] = {demand, now.steady};

@@ -105,12 +105,21 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
         {device, 0, text("memory is in use that no process here accounts for")});
 }
 
-/// Those who have cores to themselves, where the job wants some.
+/// Those who have cores to themselves, where the job wants some. What was queued for the CPU has
+/// one of them, whichever.
 void add_core_holders(JobStory& story) {
-  if (!story.job.request.cpus) return;
-  for (const Job& job : story.others)
-    if (job.state == model::JobState::kRunning && job.request.cpus && job.id != story.job.id)
+  if (!story.job.request.cpus && story.job.request.gpus != 0) return;
+  for (const Job& job : story.others) {
+    if (job.state != model::JobState::kRunning || job.id == story.job.id) continue;
+    if (job.request.cpus)
       story.holders.push_back({text("cores {}", printable(job.affinity)), job.id, ""});
+    else if (job.queued && job.grants.empty())
+      story.holders.push_back({text("one core"), job.id, ""});
+  }
+}
+
+bool has_free_cores(const Scene& scene) {
+  return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
 // What would fit now.
@@ -200,7 +209,7 @@ void add_sooner(JobStory& story, const Scene& scene) {
     if (add_if_it_fits(story, scene, other)) return;
   }
   other = policy::on_cpu(other);
-  static_cast<void>(add_if_it_fits(story, scene, other));
+  if (has_free_cores(scene)) static_cast<void>(add_if_it_fits(story, scene, other));
 }
 
 // The answer.

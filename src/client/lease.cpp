@@ -182,7 +182,10 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 }
 
 model::Request Lease::request(const model::Request& asked) const {
-  return ours_ && asked.gpus != 0 && job_.request.gpus == 0 ? policy::on_cpu(asked) : asked;
+  // Also where there is no GPU the job is the CPU's, but that is no news.
+  return ours_ && job_.or_cpu_after && asked.gpus != 0 && job_.request.gpus == 0
+             ? policy::on_cpu(asked)
+             : asked;
 }
 
 Result<model::Placement> Lease::placement(const model::Request& request,

@@ -72,11 +72,19 @@ class Lines {
 
 std::string free_words(const JobStory& story) {
   const model::Request& request = story.job.request;
-  if (request.gpus == 0) return text("not so many are free");
+  if (request.gpus == 0)
+    return request.cpus.value_or(1) == 1 ? text("none is free") : text("not so many are free");
   if (request.memory_bytes) return text("not so much is free");
   const auto count = static_cast<long long>(story.free.size());
   if (count == 0) return text("none is free");
   return text_n("{} is free ({})", "{} are free ({})", count, count, join(story.free, ", "));
+}
+
+/// What is queued for the CPU takes a core.
+std::string wish_of(const Job& job) {
+  model::Request request = job.request;
+  if (job.queued && request.gpus == 0 && !request.cpus) request.cpus = 1;
+  return wish_words(request);
 }
 
 /// Jobs that must end first.
@@ -95,7 +103,7 @@ std::string waiting_head(const JobStory& story) {
   const Job& job = story.job;
   const std::string number = job_number(job);
   const std::string& why = story.outlook.obstruction;
-  const std::string wish = wish_words(job.request);
+  const std::string wish = wish_of(job);
   if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", number);
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
@@ -183,7 +191,7 @@ void add_before(Lines& lines, const JobStory& story) {
   for (std::size_t i = 0; i < before.size() && i < kMostBefore; ++i) {
     const Job* job = find_job(story, before[i]);
     std::string says = job_words(story, before[i]);
-    if (job != nullptr) says += ": " + wish_words(job->request);
+    if (job != nullptr) says += ": " + wish_of(*job);
     if (job != nullptr && job->uid == story.job.uid && job->priority > story.job.priority)
       says += ", " + text("higher priority");
     lines.add(tr("before it"), says);

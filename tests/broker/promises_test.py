@@ -16,7 +16,7 @@ from machine import Machine
 LIMITS = "ulimit -Sn; ulimit -Hn; ulimit -Sv; ulimit -c; nice"
 
 
-class Promises(Machine):
+class Calls(Machine):
     def queue(self, *words, **more):
         done = self.run_berth("run", "--queue", *words, **more)
         self.assertEqual((done.returncode, done.stdout[:4]), (0, "job "), done.stderr)
@@ -33,6 +33,11 @@ class Promises(Machine):
         self.assertEqual(job.stdout.readline(), "up\n")
         return job
 
+    def array(self, *words):
+        return str(json.loads(self.says("run", "--queue", "--json", *words))["array"])
+
+
+class Promises(Calls):
     def limits_of_a_job(self, set_them):
         words = ["sh", "-c", f'{set_them}; exec "$0" run --queue --cpu -- bash -c "{LIMITS}"', self.berth]
         queued = self.start_words(words)
@@ -97,9 +102,6 @@ class Promises(Machine):
         waits = self.start("run", "--gpus", "1", "--", "true", CUDA_VISIBLE_DEVICES="0")
         said = [waits.stderr.readline() for _ in range(2)]
         self.assertIn("CUDA_VISIBLE_DEVICES=0 was set: only GPU 0", said[1], said)
-
-    def array(self, *words):
-        return str(json.loads(self.says("run", "--queue", "--json", *words))["array"])
 
     def test_a_number_that_no_array_has_means_none_of_its_jobs(self):
         self.says("wait", self.queue("--cpu", "--", "true"))
@@ -171,6 +173,28 @@ class Promises(Machine):
         self.assertIn("berth run --memory 4GiB", said)
         self.assertEqual([one["state"] for one in json.loads(self.says("--json"))["devices"]][:4], ["busy", "busy", "drained", "drained"])
         self.says("cancel", array)
+
+
+class WithoutGpus(Calls):
+    machine = "none"
+
+    def test_jobs_on_the_cpu_wait_for_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        first = self.queue("--cpus", str(cores), "--", "sleep", "1000")
+        second, third = self.queue("--", "true"), self.queue("--cpus", "1", "--", "true")
+        self.assertEqual(self.job(first, "started")["state"], "running")
+        said = self.says("jobs")
+        self.assertNotIn("GPU", said)
+        self.assertRegex(said, rf"{second} +\S+ +waiting +the CPU")
+        for job in (second, third):
+            said = self.says("why", job)
+            self.assertTrue(said.startswith(f"job {job} waits for 1 core: none is free\n"), said)
+            self.assertRegex(said, rf"held by +cores \S+: job {first} ")
+            self.assertNotIn("sooner", said)
+        self.assertIn("1 core was asked for, jobs have left 0", self.says("run", "--cpus", "1", "--no-wait", "--", "true", code=6))
+        self.says("cancel", first)
+        self.says("wait", second, third)
+        self.assertEqual(self.says("run", "--cpus", "1", "--", "echo", "ran"), "ran\n")
 
 
 if __name__ == "__main__":
