@@ -71,6 +71,15 @@ Result<std::string> body_of(const model::Job& job,
   }
 }
 
+/// Who tries again would have it twice.
+Error queued_unsaid(const model::Job& job, int problem) {
+  const auto number = job.task ? job.task->array : job.id;
+  return {ErrorCode::kUnavailable, "E0008",
+          text("job {} is queued, but the output cannot be written: {}", number,
+               ::strerrordesc_np(problem)),
+          fmt::format("berth jobs --mine\nberth cancel {}", number)};
+}
+
 /// --after, by number or name, as every verb takes a job.
 Result<std::vector<model::JobId>> jobs_before(const Arguments& arguments) {
   std::vector<model::JobId> ids;
@@ -145,6 +154,8 @@ Result<int> queue_job(const Context& context, const model::Request& request,
                                     queued->size()) +
                                  "\n"
                            : text("job {}", first.id) + "\n");
+  if (const int problem = std::exchange(context.write_error, 0); problem != 0)
+    return queued_unsaid(first, problem);
   return 0;
 }
 

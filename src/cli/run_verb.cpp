@@ -410,6 +410,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     add_ending(whole, *ending);
     sampler.fill(whole, plan.snapshot);
     add_access(whole, plan, watcher.trouble(), refusals);
+    if (const auto why = plan.lease ? plan.lease->ended_because() : ""; !why.empty())
+      whole.notes.push_back(text("the job was ended: {}", why));
     return whole;
   });
   if (ending->interrupted) run::die_of_interrupt();

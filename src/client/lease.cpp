@@ -219,7 +219,15 @@ std::uint64_t Lease::end(const model::Outcome& outcome) {
   ended.outcome = outcome;
   const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
   const auto job = answer ? job_in(*answer) : Result<Job>(answer.error());
-  return job ? job->refusals : 0;
+  if (!job) return 0;
+  job_.state = job->state;
+  job_.why = job->why;
+  return job->refusals;
+}
+
+std::string Lease::ended_because() const {
+  if (job_.state == JobState::kCancelled) return text("it was cancelled");
+  return job_.state == JobState::kFailed ? job_.why : std::string();
 }
 
 void Lease::forget_connection() {

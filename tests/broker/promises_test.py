@@ -174,6 +174,46 @@ class Promises(Calls):
         self.assertEqual([one["state"] for one in json.loads(self.says("--json"))["devices"]][:4], ["busy", "busy", "drained", "drained"])
         self.says("cancel", array)
 
+    def test_who_was_told_to_end_and_says_that_all_is_well_did_not_do_its_work(self):
+        polite = ["sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done"]
+        limited = self.queue("--cpu", "--time-limit", "500ms", "--", *polite)
+        self.says("wait", limited, code=143)
+        self.assertIn("its time limit of 500 ms was over", self.says("why", limited))
+        self.assertIn("时限 500 ms 已到", self.says("--lang", "zh", "why", limited))
+        said = self.says("run", "--gpus", "1", "--time-limit", "500ms", "--", "sleep", "1000", code=143)
+        self.assertIn("note: the job was ended: its time limit of 500 ms was over", said)
+
+    def test_errors_are_said_in_the_readers_language(self):
+        said = self.says("--lang", "zh", "cancel", self.queue("--cpu", "--", "true") + "0", code=1)
+        self.assertNotIn("there is no job", said)
+        self.assertIn("E0901", said)
+
+    def test_what_was_queued_is_said_where_its_number_cannot_be(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([self.berth, "run", "--queue", "--cpu", "--", "true"], env=self.variables, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("job 1 is queued, but the output cannot be written", done.stderr)
+        self.assertIn("berth cancel 1", done.stderr)
+        self.assertEqual(done.stderr.count("error:"), 1)
+
+    def test_a_call_that_is_wrong_is_told_in_our_words(self):
+        self.says("wait", self.queue("--cpu", "--", "true"))
+        spec = {"folder": "/", "umask": 18, "environment": []}
+        for body, words in (({"queued": True, "command": 7, "spec": spec}, "command is of another kind"),
+                            ({"request": {"gpus": "two"}}, "gpus is of another kind"),
+                            ({"queued": True, "command": ["true"], "spec": {"folder": "/", "umask": 18}}, "environment is missing"),
+                            ({"queued": True, "command": ["true"]}, "spec is missing"),
+                            ([1], "of another kind"),
+                            ({"request": {"memory_bytes": 1 << 30, "share_permille": -5}}, "'-0.5 %' is not a share")):
+            error = self.call("POST", "/v1/jobs", body)["error"]
+            self.assertIn(words, error["message"])
+            self.assertNotIn("json.exception", error["message"])
+            self.assertTrue(error["hint"], error)
+
+    def test_settings_of_all_users_are_for_their_broker(self):
+        self.assertIn("E0010", self.says("serve", "--config", "/dev/null", code=2))
+
 
 class WithoutGpus(Calls):
     machine = "none"

@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import socket
+import subprocess
 import sys
 import unittest
 
@@ -43,6 +44,14 @@ class Users(MachineOfAll):
         job = alice.command("bash", "-c", script, self.berth).stdout.split()[1]
         self.assertEqual(alice("wait", job).returncode, 0)
         self.assertEqual(alice("logs", job).stdout.split(), ["120", "400", str(os.nice(0) + 4)])
+
+    def test_a_user_whom_the_settings_name_must_be_there(self):
+        settings = pathlib.Path("/run/berth.toml")
+        settings.write_text("[user.nosuch]\nweight = 2\n[user.54321]\nweight = 2\n")
+        done = subprocess.run([self.berth, "serve", "--system", "--config", str(settings)], env=self.of_the_system,
+                              capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("there is no user nosuch (E0927)", done.stderr)
 
     def test_another_sees_who_has_which_device_and_nothing_else(self):
         alice, bob = self.person("alice"), self.person("bob")
