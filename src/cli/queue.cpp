@@ -74,7 +74,7 @@ Result<std::string> body_of(const model::Job& job,
 /// Who tries again would have it twice.
 Error queued_unsaid(const model::Job& job, int problem) {
   const auto number = job.task ? job.task->array : job.id;
-  return {ErrorCode::kUnavailable, "E0008",
+  return {ErrorCode::kUnsupported, "E0008",
           text("job {} is queued, but the output cannot be written: {}", number,
                ::strerrordesc_np(problem)),
           fmt::format("berth jobs --mine\nberth cancel {}", number)};
