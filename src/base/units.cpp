@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/text.hpp"
 
@@ -83,8 +84,10 @@ Result<double> parse_share(std::string_view given) {
 }
 
 std::string show_share(int permille) {
-  return permille % 10 == 0 ? fmt::format("{} %", permille / 10)
-                            : fmt::format("{}.{} %", permille / 10, permille % 10);
+  const int size = std::abs(permille);
+  const char* sign = permille < 0 ? "-" : "";
+  return size % 10 == 0 ? fmt::format("{}{} %", sign, size / 10)
+                        : fmt::format("{}{}.{} %", sign, size / 10, size % 10);
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {

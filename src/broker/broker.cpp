@@ -145,6 +145,11 @@ void Broker::leave_line(const Job& job, Now now) {
   if (const auto next = arrays_.leave(job)) stand_in_line(jobs_.at(*next));
 }
 
+std::string Broker::number(JobId job_or_array) const {
+  const Job* found = job(job_or_array);
+  return found == nullptr ? std::to_string(job_or_array) : model::job_number(*found);
+}
+
 Status Broker::check_after(const Job& job) const {
   for (const JobId other : job.after) {
     const std::set<JobId> of_array = arrays_.jobs(other);
@@ -154,7 +159,7 @@ Status Broker::check_after(const Job& job) const {
         of_array.empty() ? found->state == JobState::kDone : arrays_.is_good(other);
     if (is_over(other) && !went_well)
       return Error{ErrorCode::kInvalidArgument, "E0903",
-                   text("job {} did not end well, so nothing can come after it", other),
+                   text("job {} did not end well, so nothing can come after it", number(other)),
                    "berth jobs"};
   }
   return Done{};
@@ -175,6 +180,7 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   job.id = next_++;
   job.state = job.state == JobState::kHeld ? JobState::kHeld : JobState::kWaiting;
   job.submitted_unix_milliseconds = now.unix_milliseconds;
+  if (demand.devices == 0) job.request = policy::on_cpu(job.request);  // it is not a GPU's turn
   const Job& kept = jobs_.emplace(job.id, std::move(job)).first->second;
   if (kept.task) arrays_.add(kept);
   pending_[kept.id] = {demand, now.steady};
@@ -281,13 +287,13 @@ Result<Job*> Broker::changeable(JobId id, Caller caller) {
   if (found == jobs_.end()) return no_such_job(id);
   Job& job = found->second;
   if (job.uid != caller.uid && !caller.admin)
-    return Error{ErrorCode::kPermissionDenied, "E0902", text("job {} is another user's", id),
-                 "berth jobs --mine"};
+    return Error{ErrorCode::kPermissionDenied, "E0902",
+                 text("job {} is another user's", model::job_number(job)), "berth jobs --mine"};
   if (job.state != JobState::kWaiting && job.state != JobState::kHeld)
-    return Error{
-        ErrorCode::kInvalidArgument, "E0903",
-        job.state == JobState::kRunning ? text("job {} runs", id) : text("job {} has ended", id),
-        "berth jobs"};
+    return Error{ErrorCode::kInvalidArgument, "E0903",
+                 job.state == JobState::kRunning ? text("job {} runs", model::job_number(job))
+                                                 : text("job {} has ended", model::job_number(job)),
+                 "berth jobs"};
   return &job;
 }
 
@@ -343,7 +349,7 @@ void Broker::follow(JobId over, bool well, Now now) {
     Job& job = jobs_.at(id);
     if (job.state != JobState::kWaiting && job.state != JobState::kHeld) continue;
     if (!well) {
-      job.why = text("job {}, which it was to come after, did not end well", over);
+      job.why = text("job {}, which it was to come after, did not end well", number(over));
       static_cast<void>(cancel(id, {job.uid, true}, now));
     } else if (job.state == JobState::kWaiting && !waits_for_another(job)) {
       stand_in_line(job);

@@ -118,6 +118,8 @@ class Broker {
   [[nodiscard]] Result<Job*> changeable(JobId id, Caller caller);
   [[nodiscard]] bool waits_for_another(const Job& job) const;
   [[nodiscard]] bool is_over(JobId job_or_array) const;
+  /// As people name it.
+  [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
   JobId enter(Job job, const policy::Demand& demand, Now now);

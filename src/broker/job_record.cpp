@@ -23,12 +23,7 @@ void for_each_optional(Request& request, Visit visit) {
   visit("memory_bytes", request.memory_bytes);
   visit("share_permille", request.share_permille);
   visit("cpus", request.cpus);
-  visit("cuda_visible_devices", request.inherited_cuda);
-  visit("cuda_device_order", request.inherited_cuda_order);
-  visit("hip_visible_devices", request.inherited_hip);
-  visit("rocr_visible_devices", request.inherited_rocr);
-  visit("ze_affinity_mask", request.inherited_ze);
-  visit("tpu_visible_chips", request.inherited_tpu);
+  for (const model::InheritedVariable& one : model::kInherited) visit(one.key, request.*one.value);
 }
 
 Json request_json(const model::Request& request) {
@@ -46,17 +41,31 @@ Json outcome_json(const model::Outcome& outcome) {
   return out;
 }
 
-/// Reads with the type's checks; what does not fit throws Json::exception, which job_of() catches.
+/// A key whose value is of another kind than it should be.
+struct WrongKind {
+  std::string key;
+};
+
+/// Reads with the type's checks; what does not fit throws, which job_of() catches.
 template <typename T>
 void take(const Json& from, const char* key, T& into) {
   static_cast<void>(from.get_ref<const Json::object_t&>());
-  if (const auto found = from.find(key); found != from.end()) read_json(*found, into);
+  const auto found = from.find(key);
+  if (found == from.end()) return;
+  try {
+    read_json(*found, into);
+  } catch (const Json::exception&) {
+    throw WrongKind{key};
+  }
 }
 
 template <typename T>
 void take(const Json& from, const char* key, std::optional<T>& into) {
-  if (const auto found = from.find(key); found != from.end() && !found->is_null())
-    into = json_value<T>(*found);
+  const auto found = from.find(key);
+  if (found == from.end() || found->is_null()) return;
+  T value{};
+  take(from, key, value);
+  into = std::move(value);
 }
 
 /// The array behind the key; none where it is not there.
@@ -154,9 +163,26 @@ Job parse(const Json& json) {
   return job;
 }
 
-Error no_record(const Json::exception& problem) {
-  return {ErrorCode::kInvalidArgument, "E0904",
-          text("this is no job's record: {}", printable(problem.what())), ""};
+/// What is wrong, without the library's words for it.
+std::string words_of(const Json::exception& problem) {
+  constexpr int kNoSuchKey = 403;
+  const std::string_view said(problem.what());
+  const auto begin = said.find("key '");
+  if (problem.id == kNoSuchKey && begin != std::string_view::npos)
+    return text("{} is missing",
+                printable(said.substr(begin + 5, said.find('\'', begin + 5) - begin - 5)));
+  if (const auto* broken = dynamic_cast<const Json::parse_error*>(&problem))
+    return text("it is no JSON from byte {} on", broken->byte);
+  return text("a value in it is of another kind than it should be");
+}
+
+Error no_record(const std::string& why) {
+  return {ErrorCode::kInvalidArgument, "E0904", text("this is no job's record: {}", why),
+          text("docs/api.md says what a job is asked for with")};
+}
+
+Error no_record(const WrongKind& wrong) {
+  return no_record(text("{} is of another kind than it should be", wrong.key));
 }
 
 Error cannot_start(const std::string& why) {
@@ -168,12 +194,29 @@ bool has_zero(const std::string& word) {
   return word.find('\0') != std::string::npos;
 }
 
+std::uint64_t bound_of(const Json& json) {
+  return json.is_null() ? model::kNoLimit : json_value<std::uint64_t>(json);
+}
+
+/// {"nofile": [1024, null]}; what a newer system may have besides is passed over.
+model::Limits limits_in(const Json& spec) {
+  model::Limits limits;
+  take(spec, "nice", limits.nice);
+  const auto told = spec.find("limits");
+  if (told == spec.end()) return limits;
+  for (const auto& [name, pair] : told->get_ref<const Json::object_t&>())
+    if (const auto resource = model::limit_of(name))
+      limits.resources.push_back({*resource, bound_of(pair.at(0)), bound_of(pair.at(1))});
+  return limits;
+}
+
 Status take_spec(const Json& json, Submission& into) try {
   const Json& spec = json.at("spec");
   into.command = spec.contains("command") ? words_in_json(spec["command"]) : into.job.command;
   into.environment = words_in_json(spec.at("environment"));
   into.folder = words_in_json(Json::array({spec.at("folder")})).at(0);
   into.mask = json_value<unsigned>(spec.at("umask")) & 0777U;
+  into.limits = limits_in(spec);
   const auto& command = into.command;
   const bool sound = !command.empty() && into.folder.starts_with('/') && !has_zero(into.folder) &&
                      std::none_of(command.begin(), command.end(), has_zero) &&
@@ -181,7 +224,7 @@ Status take_spec(const Json& json, Submission& into) try {
   if (!sound) return cannot_start(text("it has no command, or no folder to start in"));
   return Done{};
 } catch (const Json::exception& problem) {
-  return cannot_start(printable(problem.what()));
+  return cannot_start(words_of(problem));
 }
 
 Error not_within(std::string_view what, std::string_view range) {
@@ -252,7 +295,9 @@ std::string record_of(const Job& job) {
 Result<Job> job_of(std::string_view record) try {
   return parse(Json::parse(record));
 } catch (const Json::exception& problem) {
-  return no_record(problem);
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
 }
 
 Result<Submission> submission_of(std::string_view body) try {
@@ -265,7 +310,9 @@ Result<Submission> submission_of(std::string_view body) try {
     if (auto done = take_spec(json, out); !done) return std::move(done).error();
   return out;
 } catch (const Json::exception& problem) {
-  return no_record(problem);
+  return no_record(words_of(problem));
+} catch (const WrongKind& wrong) {
+  return no_record(wrong);
 }
 
 }  // namespace berth::broker

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "model/job.hpp"
+#include "model/limits.hpp"
 
 namespace berth::broker {
 
@@ -22,6 +23,7 @@ struct Submission {
   std::optional<std::string> array;  // a range: as many jobs
   std::string folder;
   unsigned mask = 0;
+  model::Limits limits;
   std::vector<std::string> command;      // its bytes; the job's own is what is told of it
   std::vector<std::string> environment;  // "NAME=value"
 };

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
@@ -32,19 +33,29 @@ bool is_number(std::string_view word) {
          std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Of the jobs with a name: those that have not ended, else the last that did.
+/// Of the jobs and arrays with a name: those that have not ended, else the last that did.
 std::vector<JobId> meant(const std::vector<Job>& jobs, std::string_view name) {
-  std::vector<JobId> active;
+  std::set<JobId> active;
   const Job* last = nullptr;
+  const auto id_of = [](const Job& job) { return job.task ? job.task->array : job.id; };
   for (const Job& job : jobs) {
     if (job.name != name || job.uid != ::geteuid()) continue;
     if (!model::has_ended(job.state))
-      active.push_back(job.id);
+      active.insert(id_of(job));
     else if (last == nullptr || job.ended_unix_milliseconds >= last->ended_unix_milliseconds)
       last = &job;
   }
-  if (active.empty() && last != nullptr) active.push_back(last->id);
-  return active;
+  if (active.empty() && last != nullptr) active.insert(id_of(*last));
+  return {active.begin(), active.end()};
+}
+
+/// The first of them, as people name them, and how many more there are.
+std::string some_of(const std::vector<JobId>& ids) {
+  constexpr std::size_t kMost = 8;
+  std::string out;
+  for (std::size_t i = 0; i < ids.size() && i < kMost; ++i)
+    out += (i == 0 ? "" : " ") + std::to_string(ids[i]);
+  return ids.size() > kMost ? out + " " + text("and {} more", ids.size() - kMost) : out;
 }
 
 }  // namespace
@@ -120,9 +131,11 @@ Result<std::optional<JobId>> JobCalls::task(const std::string& word) {
     return std::optional<JobId>();
   const auto found = jobs(static_cast<JobId>(*to_number(word.substr(0, line))));
   if (!found) return found.error();
+  const auto array = static_cast<JobId>(*to_number(word.substr(0, line)));
   const auto index = *to_number(word.substr(line + 1));
   for (const Job& job : *found)
-    if (job.task && job.task->index == index) return std::optional(job.id);
+    if (job.task && job.task->array == array && job.task->index == index)
+      return std::optional(job.id);
   return Error{ErrorCode::kNotFound, "E0901", text("there is no job {}", word), "berth jobs"};
 }
 
@@ -157,10 +170,8 @@ Result<JobId> JobCalls::id_of(const std::string& word) {
   if (ids.empty())
     return Error{ErrorCode::kNotFound, "E0931",
                  text("no job of yours is called {}", printable(word)), "berth jobs --mine"};
-  std::string numbers;
-  for (const JobId id : ids) numbers += (numbers.empty() ? "" : " ") + std::to_string(id);
   return Error{ErrorCode::kInvalidArgument, "E0932",
-               text("several jobs are called {}: {}", printable(word), numbers),
+               text("several jobs are called {}: {}", printable(word), some_of(ids)),
                text("give the number instead of the name") + "\nberth jobs --mine"};
 }
 

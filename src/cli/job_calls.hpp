@@ -39,7 +39,8 @@ class JobCalls {
   /// When it has ended; nullopt: it did not within that time.
   [[nodiscard]] Result<std::optional<model::Job>> ended(model::JobId id,
                                                         std::chrono::milliseconds within);
-  /// A number as it is; "7_3" is the job of array 7 with index 3; else one's own job of that name:
+  /// A number as it is; "7_3" is the job of array 7 with index 3; else one's own job or array of
+  /// that name:
   /// the one that has not ended, else the one that ended last. Fails with kNotFound (E0931),
   /// kInvalidArgument (E0932: several have it).
   [[nodiscard]] Result<model::JobId> id_of(const std::string& word);

@@ -1,6 +1,7 @@
 // `berth wait`, `cancel`, `hold` and `release`: for each of the jobs that are named, one after the
 // other.
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -33,7 +34,11 @@ int code_for_wait(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kOurFailure;
 }
 
+/// Who was told to end and then says that all is well has not done what it was to do: 143, as if
+/// the SIGTERM that told it had ended it.
 int exit_code_of_job(const Job& job) {
+  constexpr int kToldToEnd = 128 + SIGTERM;
+  if (job.outcome && job.outcome->exit_code == 0 && job.state != JobState::kDone) return kToldToEnd;
   if (job.outcome) return job.outcome->exit_code;
   return job.state == JobState::kDone ? kDone : kOurFailure;
 }

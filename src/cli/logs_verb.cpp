@@ -25,20 +25,22 @@ constexpr milliseconds kGlance(100);  // how old a line may be before it is show
 
 Error no_log(const Job& job) {
   if (job.queued && job.uid != ::geteuid())
-    return {ErrorCode::kPermissionDenied, "E0902", text("job {} is another user's", job.id),
-            "berth jobs --mine"};
+    return {ErrorCode::kPermissionDenied, "E0902",
+            text("job {} is another user's", model::job_number(job)), "berth jobs --mine"};
   if (job.queued)
-    return {ErrorCode::kNotFound, "E0933", text("job {} has no file of its output", job.id),
-            fmt::format("berth why {}", job.id)};
+    return {ErrorCode::kNotFound, "E0933",
+            text("job {} has no file of its output", model::job_number(job)),
+            fmt::format("berth why {}", model::job_number(job))};
   return {ErrorCode::kNotFound, "E0933",
-          text("job {} has no file of its output: it writes where it was started", job.id),
+          text("job {} has no file of its output: it writes where it was started",
+               model::job_number(job)),
           text("{}    keeps the output of a job", "berth run --queue -- COMMAND")};
 }
 
 Error unreadable(const Job& job, int problem) {
   return {ErrorCode::kNotFound, "E0934",
-          text("the output of job {} cannot be read from {}: {}", job.id, printable(job.log),
-               ::strerrordesc_np(problem)),
+          text("the output of job {} cannot be read from {}: {}", model::job_number(job),
+               printable(job.log), ::strerrordesc_np(problem)),
           "ls -l " + printable(job.log)};
 }
 
@@ -136,7 +138,8 @@ Result<int> run_logs(const Context& context) {
   const int problem = log.open();
   // Nothing was written before it starts, nor by what was cancelled before.
   if (problem == ENOENT && !job->started_unix_milliseconds) {
-    context.err(text("note: {}", text("job {} has not started: there is no output", job->id)) +
+    context.err(text("note: {}",
+                     text("job {} has not started: there is no output", model::job_number(*job))) +
                 "\n");
     return 0;
   }

@@ -6,8 +6,9 @@
 namespace berth::cli {
 
 Result<int> run_overview(const Context& context) {
-  const auto seen = look(context, Processes::kAll);
-  if (!seen) return seen.error();
+  auto seen = look(context, Processes::kAll);
+  if (!seen) return std::move(seen).error();
+  add_leases(*seen);
   const auto next =
       output::next_steps(*seen, [](std::string_view verb) { return find_verb(verb) != nullptr; });
   context.out(context.json ? output::overview_json(*seen, next)

@@ -14,8 +14,10 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "broker/job_record.hpp"
+#include "cli/job_calls.hpp"
 #include "client/jobs.hpp"
 #include "model/array_range.hpp"
+#include "system/process_limits.hpp"
 
 namespace berth::cli {
 namespace {
@@ -27,6 +29,14 @@ mode_t mask_of_ours() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return mask;
+}
+
+Json limits_json(const model::Limits& limits) {
+  const auto bound = [](std::uint64_t one) { return one == model::kNoLimit ? Json() : Json(one); };
+  Json out = Json::object();
+  for (const model::Limit& one : limits.resources)
+    out[std::string(model::limit_name(one.resource))] = {bound(one.soft), bound(one.hard)};
+  return out;
 }
 
 Result<std::string> body_of(const model::Job& job,
@@ -46,6 +56,9 @@ Result<std::string> body_of(const model::Job& job,
     Json& spec = body["spec"];
     spec["folder"] = json_of_words<Json>({folder}).at(0);
     spec["umask"] = mask_of_ours();
+    const model::Limits limits = system::limits_of(0);
+    spec["limits"] = limits_json(limits);
+    if (limits.nice) spec["nice"] = *limits.nice;
     spec["environment"] = json_of_words<Json>(environment);
     // What people are told of it is text; this is what is run.
     spec["command"] = json_of_words<Json>(job.command);
@@ -56,6 +69,34 @@ Result<std::string> body_of(const model::Job& job,
                  text("the job cannot be queued: {}", printable(wrong.what())),
                  "berth run --queue -- python train.py"};
   }
+}
+
+/// Who tries again would have it twice.
+Error queued_unsaid(const model::Job& job, int problem) {
+  const auto number = job.task ? job.task->array : job.id;
+  return {ErrorCode::kUnsupported, "E0008",
+          text("job {} is queued, but the output cannot be written: {}", number,
+               ::strerrordesc_np(problem)),
+          fmt::format("berth jobs --mine\nberth cancel {}", number)};
+}
+
+/// --after, by number or name, as every verb takes a job.
+Result<std::vector<model::JobId>> jobs_before(const Arguments& arguments) {
+  std::vector<model::JobId> ids;
+  std::optional<JobCalls> calls;
+  for (const std::string& list : arguments.values("--after"))
+    for (const std::string_view part : split(list, ',')) {
+      const std::string word(trim(part));
+      if (!calls) {
+        auto reached = JobCalls::reach_for(word);
+        if (!reached) return std::move(reached).error();
+        calls = *std::move(reached);
+      }
+      const auto id = calls->id_of(word);
+      if (!id) return id.error();
+      ids.push_back(*id);
+    }
+  return ids;
 }
 
 }  // namespace
@@ -82,12 +123,6 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
     if (!priority) return std::move(priority).error().during("--priority");
     job.priority = static_cast<int>(*priority);
   }
-  for (const std::string& list : arguments.values("--after"))
-    for (const std::string_view one : split(list, ',')) {
-      auto id = parse_integer(trim(one), 1, std::numeric_limits<std::int64_t>::max());
-      if (!id) return std::move(id).error().during("--after");
-      job.after.push_back(static_cast<model::JobId>(*id));
-    }
   return job;
 }
 
@@ -95,8 +130,11 @@ Result<int> queue_job(const Context& context, const model::Request& request,
                       const std::map<std::string, std::string>& variables) {
   for (const char* option : {"--dry-run", "--no-wait", "--report"})
     if (context.arguments.has(option)) return contradiction("--queue", option);
-  const auto job = job_of(context.arguments, request);
-  if (!job) return job.error();
+  auto job = job_of(context.arguments, request);
+  if (!job) return std::move(job).error();
+  auto after = jobs_before(context.arguments);
+  if (!after) return std::move(after).error().during("--after");
+  job->after = *std::move(after);
   const auto array = context.arguments.value("--array");
   if (array)
     if (const auto range = model::parse_array_range(*array); !range)
@@ -116,6 +154,8 @@ Result<int> queue_job(const Context& context, const model::Request& request,
                                     queued->size()) +
                                  "\n"
                            : text("job {}", first.id) + "\n");
+  if (const int problem = std::exchange(context.write_error, 0); problem != 0)
+    return queued_unsaid(first, problem);
   return 0;
 }
 

@@ -197,10 +197,7 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
 run::Launch launch_of(const Context& context, const Plan& plan, Variables variables) {
   run::Launch launch;
   launch.command = context.arguments.command;
-  for (const model::Setting& one : plan.environment.settings) {
-    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
-    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
-  }
+  policy::set_variables(plan.environment, variables);
   // So that what it starts does not ask for a lease of its own, and wait for ours for ever.
   if (plan.lease) variables["BERTH_JOB"] = std::to_string(plan.lease->job());
   launch.enclosed = plan.lease && plan.lease->is_enclosed();
@@ -413,6 +410,8 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
     add_ending(whole, *ending);
     sampler.fill(whole, plan.snapshot);
     add_access(whole, plan, watcher.trouble(), refusals);
+    if (const auto why = plan.lease ? plan.lease->ended_because() : ""; !why.empty())
+      whole.notes.push_back(text("the job was ended: {}", why));
     return whole;
   });
   if (ending->interrupted) run::die_of_interrupt();
@@ -428,7 +427,10 @@ Result<int> run_run(const Context& context) {
     return Error{ErrorCode::kInvalidArgument, "E0516", text("there is no command to run"),
                  "berth run -- python train.py"};
   }
-  const Variables variables = whole_environment();
+  // What is queued starts elsewhere: what the job around us was given does not bind it.
+  const Variables variables = context.arguments.has("--queue")
+                                  ? policy::without_berths(whole_environment())
+                                  : whole_environment();
   const auto request = parse_request(context.arguments, variables);
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
@@ -440,6 +442,9 @@ Result<int> run_run(const Context& context) {
   if (context.arguments.has("--array"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--array", "--queue"),
                  "berth run --queue --array 1-100 -- python train.py"};
+  if (const auto after = context.arguments.value("--after"))
+    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
+                 fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};
   auto plan = make_plan(context, *request, variables);
   if (!plan) return fail(context, plan.error());
   if (context.arguments.has("--dry-run")) {

@@ -1,5 +1,6 @@
 // `berth serve`: the broker of this machine or of this user, until it is told to end or has nothing
 // to do. `berth run` starts one by itself; whoever wants to see what it says starts it by hand.
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,14 @@
 
 namespace berth::cli {
 namespace {
+
+bool has_user(const std::string& name) {
+  std::vector<char> buffer(1U << 16U);
+  passwd entry{};
+  passwd* found = nullptr;
+  return ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+         found != nullptr;
+}
 
 Result<serve::DaemonOptions> for_this_user() {
   const auto runtime = system::runtime_folder();
@@ -75,6 +84,11 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
                    text("admins: there is no group {}", printable(group)), "getent group"};
     options.admin_gids.push_back(*gid);
   }
+  for (const auto& [name, rules] : options.settings.users)
+    // Whom only a number is known of is called by it.
+    if (!has_user(name) && !to_number(name))
+      return Error{ErrorCode::kInvalidArgument, "E0927",
+                   text("[user.{0}]: there is no user {0}", printable(name)), "getent passwd"};
   return options;
 }
 
@@ -82,10 +96,12 @@ Result<serve::DaemonOptions> for_all_users(const Arguments& arguments) {
 Status take_mode(const Context& context, serve::DaemonOptions& options) {
   const auto mode = context.arguments.value("--mode");
   const auto group = context.arguments.value("--enforce-on");
-  if ((mode || group) && !options.for_all)
-    return Error{ErrorCode::kInvalidArgument, "E0010",
-                 text("{} is for the broker of all users", mode ? "--mode" : "--enforce-on"),
-                 "sudo berth serve --system --mode warn"};
+  if (!options.for_all)
+    for (const char* option : {"--mode", "--enforce-on", "--config"})
+      if (const auto given = context.arguments.value(option))
+        return Error{ErrorCode::kInvalidArgument, "E0010",
+                     text("{} is for the broker of all users", option),
+                     fmt::format("sudo berth serve --system {} {}", option, printable(*given))};
   if (mode) options.settings.mode = *mode;
   const auto known = serve::mode_named(options.settings.mode);
   if (!known)

@@ -32,7 +32,6 @@ using Json = nlohmann::ordered_json;
 struct Scene {
   model::Snapshot snapshot;
   model::Ledger ledger;
-  std::vector<Candidate> candidates;  // that the job could have had
 };
 
 /// As place() chooses: processor graphics only where there is no card, and what is named where
@@ -42,6 +41,10 @@ std::vector<Candidate> candidates_for(const model::Request& request, const Scene
   auto all = policy::candidates_of(scene.snapshot, scene.ledger);
   const auto is_small = [](const Candidate& c) { return policy::processor_graphics(*c.device); };
   if (!std::all_of(all.begin(), all.end(), is_small)) std::erase_if(all, is_small);
+  const auto visible = policy::inherited_visibility(request, scene.snapshot);
+  std::erase_if(all, [&](const Candidate& c) {
+    return !visible.allows(c.device->index, c.unit().partition_uuid);
+  });
   if (request.devices.empty()) return all;
   const auto named = model::select_devices(scene.snapshot.devices, request.devices);
   if (!named) return all;
@@ -52,6 +55,12 @@ std::vector<Candidate> candidates_for(const model::Request& request, const Scene
     });
   });
   return all;
+}
+
+std::string narrowed_for(const model::Request& request, const Scene& scene) {
+  if (request.gpus == 0) return {};
+  return policy::narrowed(policy::inherited_visibility(request, scene.snapshot),
+                          policy::candidates_of(scene.snapshot, scene.ledger));
 }
 
 /// Whoever is there without a lease. The API does not tell whose processes a job's are: on a device
@@ -96,12 +105,21 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
         {device, 0, text("memory is in use that no process here accounts for")});
 }
 
-/// Those who have cores to themselves, where the job wants some.
+/// Those who have cores to themselves, where the job wants some. What was queued for the CPU has
+/// one of them, whichever.
 void add_core_holders(JobStory& story) {
-  if (!story.job.request.cpus) return;
-  for (const Job& job : story.others)
-    if (job.state == model::JobState::kRunning && job.request.cpus && job.id != story.job.id)
+  if (!story.job.request.cpus && story.job.request.gpus != 0) return;
+  for (const Job& job : story.others) {
+    if (job.state != model::JobState::kRunning || job.id == story.job.id) continue;
+    if (job.request.cpus)
       story.holders.push_back({text("cores {}", printable(job.affinity)), job.id, ""});
+    else if (job.queued && job.grants.empty())
+      story.holders.push_back({text("one core"), job.id, ""});
+  }
+}
+
+bool has_free_cores(const Scene& scene) {
+  return static_cast<int>(scene.ledger.cpus.size()) < scene.snapshot.host.cpu.cores_usable;
 }
 
 // What would fit now.
@@ -146,12 +164,27 @@ std::uint64_t free_on(const std::vector<Candidate>& candidates, std::size_t coun
   return free[count - 1] / unit * unit;
 }
 
+/// The same where no variable narrows the choice.
+bool add_without_variables(JobStory& story, const Scene& scene) {
+  model::Request other = story.job.request;
+  std::string unset = "env";
+  for (const model::InheritedVariable& one : model::kInherited) {
+    if (other.*one.value) unset += fmt::format(" -u {}", one.variable);
+    (other.*one.value).reset();
+  }
+  if (!other.gpus && other.devices.empty()) other.gpus = 1;
+  if (!add_if_it_fits(story, scene, other)) return false;
+  story.sooner.back().command = unset + " " + story.sooner.back().command;
+  return true;
+}
+
 void add_sooner(JobStory& story, const Scene& scene) {
   if (story.job.state != model::JobState::kWaiting) return;
   if (story.outlook.obstruction != "busy" && story.outlook.obstruction != "never") return;
   model::Request other = story.job.request;
   const int wanted = other.gpus.value_or(std::max<int>(1, static_cast<int>(other.devices.size())));
   if (wanted == 0) return;
+  if (!story.narrowed.empty() && add_without_variables(story, scene)) return;
   const bool was_named = !other.devices.empty();
   other.devices.clear();
   // Any devices instead of those that were named; then fewer.
@@ -176,7 +209,7 @@ void add_sooner(JobStory& story, const Scene& scene) {
     if (add_if_it_fits(story, scene, other)) return;
   }
   other = policy::on_cpu(other);
-  static_cast<void>(add_if_it_fits(story, scene, other));
+  if (has_free_cores(scene)) static_cast<void>(add_if_it_fits(story, scene, other));
 }
 
 // The answer.
@@ -219,8 +252,9 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   if (!seen) return std::move(seen).error();
   scene.snapshot = *std::move(seen);
   scene.ledger = client::ledger_of(story.others, client::closed_in(*list));
-  scene.candidates = candidates_for(story.job.request, scene);
-  for (const Candidate& one : scene.candidates) add_holders(story, one, scene);
+  story.narrowed = narrowed_for(story.job.request, scene);
+  for (const Candidate& one : candidates_for(story.job.request, scene))
+    add_holders(story, one, scene);
   add_core_holders(story);
   add_sooner(story, scene);
   return part_of(*why, nullptr);

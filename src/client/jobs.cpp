@@ -6,6 +6,7 @@
 
 #include "base/json_value.hpp"
 #include "base/text.hpp"
+#include "base/translated.hpp"
 
 namespace berth::client {
 namespace {
@@ -85,6 +86,9 @@ Job job_of(const Json& json) {
   job.request.share_permille = optional<int>(json, "share_permille");
   job.request.cpus = optional<int>(json, "cpus_wanted");
   job.request.devices = value<std::vector<std::string>>(json, "devices_wanted");
+  if (const auto visible = json.find("visible"); visible != json.end() && visible->is_object())
+    for (const model::InheritedVariable& one : model::kInherited)
+      job.request.*one.value = optional<std::string>(*visible, one.key);
   job.priority = value<int>(json, "priority");
   job.time_limit = duration_of(json, "time_limit_seconds");
   job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");
@@ -99,7 +103,7 @@ Job job_of(const Json& json) {
   job.affinity = value<std::string>(json, "cpus");
   for (const std::int64_t pid : value<std::vector<std::int64_t>>(json, "pids"))
     job.owners.push_back({pid, 0});
-  job.why = value<std::string>(json, "why");
+  job.why = translated(value<std::string>(json, "why"));  // brokers speak English
   job.group = value<std::string>(json, "group");
   job.access = value<std::string>(json, "access") == model::name(model::Access::kKernel)
                    ? model::Access::kKernel
@@ -127,8 +131,8 @@ Error error_in(const Response& response) {
   if (json.is_object() && json.contains("error") && json["error"].is_object()) {
     const Json& error = json["error"];
     return {error_code(value<std::string>(error, "code")).value_or(ErrorCode::kUnavailable),
-            value<std::string>(error, "id"), value<std::string>(error, "message"),
-            value<std::string>(error, "hint")};
+            value<std::string>(error, "id"), translated(value<std::string>(error, "message")),
+            translated(value<std::string>(error, "hint"))};
   }
   return {ErrorCode::kUnavailable, "E0922",
           text("the broker's answer is not understood (status {})", response.status), ""};

@@ -89,8 +89,8 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
   for (const Job& job : jobs) {
     if (job.state != JobState::kRunning) continue;
     for (const model::Grant& grant : job.grants)
-      ledger.holdings.push_back(
-          {job.id, job.user, grant.unit, grant.memory_bytes, grant.share_permille});
+      ledger.holdings.push_back({job.id, job.user, grant.unit, grant.memory_bytes,
+                                 grant.share_permille, model::job_number(job)});
     if (!job.request.cpus) continue;
     const auto cpus = model::parse_cpu_list(job.affinity).value_or(std::vector<int>());
     ledger.cpus.insert(ledger.cpus.end(), cpus.begin(), cpus.end());
@@ -214,12 +214,12 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
     return std::optional<Lease>();
   const auto wanted = static_cast<std::size_t>(request.gpus.value_or(job->grants.empty() ? 0 : 1));
   if (wanted > job->grants.size())
-    return Error{
-        ErrorCode::kRefused, "E0421",
-        text_n("this is job {}, which has {} GPU; {} were asked for",
-               "this is job {}, which has {} GPUs; {} were asked for",
-               static_cast<long long>(job->grants.size()), job->id, job->grants.size(), wanted),
-        text("ask for more where the job begins: berth lease --gpus {}", wanted)};
+    return Error{ErrorCode::kRefused, "E0421",
+                 text_n("this is job {}, which has {} GPU; {} were asked for",
+                        "this is job {}, which has {} GPUs; {} were asked for",
+                        static_cast<long long>(job->grants.size()), model::job_number(*job),
+                        job->grants.size(), wanted),
+                 text("ask for more where the job begins: berth lease --gpus {}", wanted)};
   job->grants.resize(wanted);
   Lease lease(*std::move(client), *std::move(job));
   lease.ours_ = false;
@@ -232,7 +232,10 @@ Result<std::optional<Lease>> Lease::around_us(const model::Request& request) {
 }
 
 model::Request Lease::request(const model::Request& asked) const {
-  return ours_ && asked.gpus != 0 && job_.request.gpus == 0 ? policy::on_cpu(asked) : asked;
+  // Also where there is no GPU the job is the CPU's, but that is no news.
+  return ours_ && job_.or_cpu_after && asked.gpus != 0 && job_.request.gpus == 0
+             ? policy::on_cpu(asked)
+             : asked;
 }
 
 Result<model::Placement> Lease::placement(const model::Request& request,
@@ -276,7 +279,15 @@ std::uint64_t Lease::end(const model::Outcome& outcome) {
   ended.outcome = outcome;
   const auto answer = call("POST", path_of(job_.id, "/end"), broker::record_of(ended));
   const auto job = answer ? job_in(*answer) : Result<Job>(answer.error());
-  return job ? job->refusals : 0;
+  if (!job) return 0;
+  job_.state = job->state;
+  job_.why = job->why;
+  return job->refusals;
+}
+
+std::string Lease::ended_because() const {
+  if (job_.state == JobState::kCancelled) return text("it was cancelled");
+  return job_.state == JobState::kFailed ? job_.why : std::string();
 }
 
 void Lease::forget_connection() {

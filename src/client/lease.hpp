@@ -66,6 +66,8 @@ class Lease {
   [[nodiscard]] Status enter(pid_t keeper);
   /// How often the kernel refused the job a device that was not its own.
   std::uint64_t end(const model::Outcome& outcome);
+  /// Why it ended otherwise than by itself, after end(): a sentence; "" it did not.
+  [[nodiscard]] std::string ended_because() const;
 
  private:
   Lease(Client client, model::Job job) : client_(std::move(client)), job_(std::move(job)) {}

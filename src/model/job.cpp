@@ -20,4 +20,9 @@ std::optional<JobState> job_state(std::string_view name) {
   return std::nullopt;
 }
 
+std::string job_number(const Job& job) {
+  return job.task ? std::to_string(job.task->array) + "_" + std::to_string(job.task->index)
+                  : std::to_string(job.id);
+}
+
 }  // namespace berth::model

@@ -92,6 +92,9 @@ struct Job {
   std::string why;  // a sentence about its end, where the outcome does not say it
 };
 
+/// "12"; of an array "7_3", by which it may be named as well.
+[[nodiscard]] std::string job_number(const Job& job);
+
 /// What a job that waits is waiting for.
 struct JobOutlook {
   struct Release {

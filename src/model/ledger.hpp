@@ -15,6 +15,11 @@ struct Holding {
   std::string unit;                // policy::unit_id of the device or partition
   std::uint64_t memory_bytes = 0;  // 0: the job has it alone
   int share_permille = 0;          // of its time; 0: none was asked for
+  std::string number = {};         // of the job, for people: "7_3"; "" as `job`
+
+  [[nodiscard]] std::string job_words() const {
+    return number.empty() ? std::to_string(job) : number;
+  }
 };
 
 /// The user of a holding of job 0 that is no drained unit: somebody else's broker gave it away.

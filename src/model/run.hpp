@@ -1,6 +1,7 @@
 // The values that flow through `run`: request → placement → environment → outcome → report.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,21 @@ struct Request {
   std::optional<std::string>
       inherited_cuda_order;  // CUDA_DEVICE_ORDER: what an inherited CUDA index counts
 };
+
+/// Those variables, by the keys that documents have for them.
+struct InheritedVariable {
+  const char* key;
+  const char* variable;
+  std::optional<std::string> Request::*value;
+};
+inline constexpr std::array<InheritedVariable, 6> kInherited{{
+    {"cuda_visible_devices", "CUDA_VISIBLE_DEVICES", &Request::inherited_cuda},
+    {"cuda_device_order", "CUDA_DEVICE_ORDER", &Request::inherited_cuda_order},
+    {"hip_visible_devices", "HIP_VISIBLE_DEVICES", &Request::inherited_hip},
+    {"rocr_visible_devices", "ROCR_VISIBLE_DEVICES", &Request::inherited_rocr},
+    {"ze_affinity_mask", "ZE_AFFINITY_MASK", &Request::inherited_ze},
+    {"tpu_visible_chips", "TPU_VISIBLE_CHIPS", &Request::inherited_tpu},
+}};
 
 /// All of a device's time.
 inline constexpr int kWholePermille = 1000;

@@ -76,6 +76,11 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.text_field("name", job.name);
   json.field("command", job.command);
   json.field("devices_wanted", job.request.devices);
+  json.key("visible");
+  json.open('{');
+  for (const model::InheritedVariable& one : model::kInherited)
+    if (const auto& value = job.request.*one.value) json.field(one.key, *value);
+  json.close('}');
   json.text_field("why", job.why);
   json.text_field("log", shown.log);
   json.text_field("group", job.state == model::JobState::kRunning ? job.group : "");

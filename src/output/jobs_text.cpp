@@ -208,10 +208,6 @@ std::string local_time(std::int64_t then, std::int64_t now, bool with_seconds) {
 
 }  // namespace
 
-std::string job_number(const Job& job) {
-  return job.task ? fmt::format("{}_{}", job.task->array, job.task->index) : std::to_string(job.id);
-}
-
 std::string clock_words(std::int64_t then, std::int64_t now) {
   return local_time(then, now, true);
 }

@@ -26,8 +26,7 @@ struct JobsView {
 [[nodiscard]] std::string jobs_text(const std::vector<model::Job>& jobs, const JobsView& view,
                                     const Terminal& terminal);
 
-/// "12"; of an array "7_3", by which it may be named as well.
-[[nodiscard]] std::string job_number(const model::Job& job);
+using model::job_number;
 /// What it has of a device: "8.00 GiB, 30 %"; "" all of it.
 [[nodiscard]] std::string part_words(const model::Grant& grant);
 /// What a job has, as `berth ls` counts devices: "GPU 0, 2:1"; "CPU" where it has none.
@@ -61,6 +60,7 @@ struct JobStory {
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // every job that may have to be named
   std::vector<std::string> free;   // devices that it could have now
+  std::string narrowed;            // what its user's variables leave of them; "" all
   std::vector<Holder> holders;
   std::vector<Sooner> sooner;
 };

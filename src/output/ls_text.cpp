@@ -84,7 +84,7 @@ std::string users_of(const Device& device, const std::string& partition,
   }
   for (const model::Holding& one : leases)
     if (one.job != 0 && std::find(there.begin(), there.end(), one.job) == there.end())
-      names.push_back(text("{} (job {})", printable(one.user), one.job));
+      names.push_back(text("{} (job {})", printable(one.user), one.job_words()));
   return join(names, ", ");
 }
 

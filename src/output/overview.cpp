@@ -83,6 +83,20 @@ void steps_without_gpu(const model::Snapshot& snapshot, Steps& steps) {
   steps.offer("help", "berth help", std::string(tr("all verbs")));
 }
 
+/// Bytes that neither anybody uses nor a job was promised; 0 of what one job has alone, and of what
+/// gets no jobs.
+std::uint64_t shareable(const Device& device, const model::Snapshot& snapshot) {
+  const auto& readings = device.readings;
+  const std::uint64_t total = readings.memory_total_bytes.value_or(0);
+  const std::uint64_t used = readings.memory_used_bytes.value_or(total);
+  std::uint64_t promised = 0;
+  for (const model::Holding& one : leases_of(device, snapshot)) {
+    if (one.job == 0 || one.memory_bytes == 0) return 0;
+    promised += one.memory_bytes;
+  }
+  return total - std::min(total, std::max(used, promised));
+}
+
 struct Room {
   int free = 0, gpus = 0;
   std::uint64_t roomiest = 0;  // bytes free on the GPU with most free memory
@@ -95,10 +109,7 @@ Room room_of(const model::Snapshot& snapshot) {
     ++room.gpus;
     const DeviceState state = state_of(device, snapshot);
     if (state == DeviceState::kFree || state == DeviceState::kAsleep) ++room.free;
-    const auto& readings = device.readings;
-    const std::uint64_t total = readings.memory_total_bytes.value_or(0);
-    const std::uint64_t used = readings.memory_used_bytes.value_or(total);
-    if (!unwell(device) && total > used) room.roomiest = std::max(room.roomiest, total - used);
+    if (!unwell(device)) room.roomiest = std::max(room.roomiest, shareable(device, snapshot));
   }
   return room;
 }
@@ -122,6 +133,8 @@ void steps_with_gpus(const model::Snapshot& snapshot, const Room& room, Steps& s
                 text("what is known about {}", device_label(device)));
     break;
   }
+  if (snapshot.leases && !snapshot.leases->empty())
+    steps.offer("jobs", "berth jobs", std::string(tr("what runs and waits, and whose it is")));
   if (!snapshot.processes.empty())
     steps.offer("ps", "berth ps", std::string(tr("every process on a device, and whose it is")));
   if (room.free == 0)
@@ -141,6 +154,8 @@ std::string_view name(DeviceState state) {
       return "free";
     case DeviceState::kBusy:
       return "busy";
+    case DeviceState::kDrained:
+      return "drained";
     case DeviceState::kAsleep:
       return "asleep";
     case DeviceState::kProblem:
@@ -157,6 +172,11 @@ DeviceState state_of(const Device& device, const model::Snapshot& snapshot) {
   if (unwell(device)) return DeviceState::kProblem;
   if (has_process(snapshot, device.index) || has_unexplained_memory(snapshot, device.index))
     return DeviceState::kBusy;
+  const auto leases = leases_of(device, snapshot);
+  if (std::any_of(leases.begin(), leases.end(), [](const auto& one) { return !is_drained(one); }))
+    return DeviceState::kBusy;
+  if (!leases.empty() && (device.partitions.empty() || leases.size() >= device.partitions.size()))
+    return DeviceState::kDrained;
   return device.health == Health::kAsleep ? DeviceState::kAsleep : DeviceState::kFree;
 }
 

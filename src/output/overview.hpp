@@ -18,10 +18,11 @@ struct NextStep {
   std::string why;  // translated
 };
 
-/// What a device is doing, for the overview.
-enum class DeviceState { kFree, kBusy, kAsleep, kProblem, kNotManaged };
+/// What a device is doing, for the overview. Busy is also what a job has a lease of and leaves
+/// idle.
+enum class DeviceState { kFree, kBusy, kDrained, kAsleep, kProblem, kNotManaged };
 [[nodiscard]] std::string_view name(
-    DeviceState state);  // "free", "busy", "asleep", "problem", "not_managed"
+    DeviceState state);  // "free", "busy", "drained", "asleep", "problem", "not_managed"
 [[nodiscard]] DeviceState state_of(const model::Device& device, const model::Snapshot& snapshot);
 
 /// What one user holds; sorted by memory, largest first. `user` is "" for processes whose user is

@@ -60,9 +60,40 @@ Cell first_cell(const Device& device, DeviceState state) {
   if (mute(device) || state == DeviceState::kAsleep)
     return {std::string(word_for(device.health)), style_for(device.health)};
   if (state == DeviceState::kFree) return {std::string(tr("free")), Style::kGreen};
+  if (state == DeviceState::kDrained) return {std::string(tr("drained")), Style::kYellow};
   const auto& utilization = device.readings.utilization_percent;
   if (utilization) return bar_of(*utilization);
   return device.mig_enabled.value_or(false) ? "MIG" : std::string(tr("busy"));
+}
+
+/// Who uses it, else who has it.
+std::string whose(const Device& device, const Use* use, const model::Snapshot& snapshot) {
+  if (use != nullptr) return show_users(*use);
+  std::vector<std::string> names;
+  for (const model::Holding& one : leases_of(device, snapshot))
+    if (one.job != 0 && std::find(names.begin(), names.end(), printable(one.user)) == names.end())
+      names.push_back(printable(one.user));
+  return join(names, ", ");
+}
+
+/// "job 118", "no lease": by what right.
+Cell lease_cell(const Device& device, const model::Snapshot& snapshot) {
+  std::vector<std::string> words;
+  for (const model::Holding& one : leases_of(device, snapshot)) {
+    const bool is_shown_before =
+        is_drained(one) && state_of(device, snapshot) == DeviceState::kDrained;
+    std::string word = one.job != 0      ? text("job {}", one.job_words())
+                       : is_drained(one) ? std::string(tr("drained"))
+                                         : std::string(tr("leased by another user's broker"));
+    if (!is_shown_before && std::find(words.begin(), words.end(), word) == words.end())
+      words.push_back(std::move(word));
+  }
+  const bool lacks = std::any_of(snapshot.processes.begin(), snapshot.processes.end(),
+                                 [&](const model::DeviceProcess& one) {
+                                   return one.device == device.index && snapshot.lacks_lease(one);
+                                 });
+  if (lacks) words.emplace_back(tr("no lease"));
+  return {join(words, ", "), lacks ? Style::kYellow : Style::kPlain};
 }
 
 /// `named`: the devices are of several models, so each row says which.
@@ -77,9 +108,10 @@ void add_row(Table& table, const Device& device, const model::Snapshot& snapshot
        memory ? show_used(readings.memory_used_bytes, readings.memory_total_bytes) : "",
        readings.power_milliwatts ? show_power(*readings.power_milliwatts) : "",
        readings.temperature_celsius ? show_celsius(readings.temperature_celsius) : "",
-       use == nullptr ? "" : show_users(*use), doing(device, use, snapshot),
+       whose(device, use, snapshot), doing(device, use, snapshot),
        use == nullptr || use->processes == 1 ? "" : fmt::format("+{}", use->processes - 1),
-       use == nullptr || !use->largest->age_seconds ? "" : show_age(*use->largest->age_seconds)});
+       use == nullptr || !use->largest->age_seconds ? "" : show_age(*use->largest->age_seconds),
+       lease_cell(device, snapshot)});
 }
 
 bool several_models(const model::Snapshot& snapshot) {
@@ -111,7 +143,8 @@ std::string device_lines(const model::Snapshot& snapshot, const Terminal& termin
                {"", false, 0, 1},
                {"", false, kLeastText},
                {"", true, 0, 1},
-               {"", true, 0, 2}});
+               {"", true, 0, 2},
+               {""}});
   std::vector<std::string> idle;
   for (const Device& device : snapshot.devices) {
     if (!is_gpu(device)) continue;

@@ -70,7 +70,7 @@ std::string name_of(const model::Partition* part) {
 }
 
 Cell job_of(const DeviceProcess& process, const model::Snapshot& snapshot) {
-  if (process.job) return std::to_string(*process.job);
+  if (process.job) return lease_number(*process.job, snapshot);
   return snapshot.lacks_lease(process) ? Cell(std::string(tr("no lease")), Style::kYellow)
                                        : Cell("");
 }

@@ -21,6 +21,12 @@ const Job* find_job(const JobStory& story, JobId id) {
   return nullptr;
 }
 
+/// As it is named: an array by its own number.
+std::string number_of(const JobStory& story, JobId id) {
+  const Job* job = find_job(story, id);
+  return job == nullptr ? std::to_string(id) : job_number(*job);
+}
+
 /// "job 118 (lin)"
 std::string job_words(const JobStory& story, JobId id) {
   const Job* job = find_job(story, id);
@@ -66,11 +72,19 @@ class Lines {
 
 std::string free_words(const JobStory& story) {
   const model::Request& request = story.job.request;
-  if (request.gpus == 0) return text("not so many are free");
+  if (request.gpus == 0)
+    return request.cpus.value_or(1) == 1 ? text("none is free") : text("not so many are free");
   if (request.memory_bytes) return text("not so much is free");
   const auto count = static_cast<long long>(story.free.size());
   if (count == 0) return text("none is free");
   return text_n("{} is free ({})", "{} are free ({})", count, count, join(story.free, ", "));
+}
+
+/// What is queued for the CPU takes a core.
+std::string wish_of(const Job& job) {
+  model::Request request = job.request;
+  if (job.queued && request.gpus == 0 && !request.cpus) request.cpus = 1;
+  return wish_words(request);
 }
 
 /// Jobs that must end first.
@@ -89,12 +103,12 @@ std::string waiting_head(const JobStory& story) {
   const Job& job = story.job;
   const std::string number = job_number(job);
   const std::string& why = story.outlook.obstruction;
-  const std::string wish = wish_words(job.request);
+  const std::string wish = wish_of(job);
   if (job.state == JobState::kHeld) return text("job {} is held back: it does not start", number);
   if (const auto ids = awaited(story); !ids.empty()) {
     std::vector<std::string> names;
     names.reserve(ids.size());
-    for (const JobId id : ids) names.push_back(text("job {}", id));
+    for (const JobId id : ids) names.push_back(text("job {}", number_of(story, id)));
     return text("job {} waits for the end of {}", number, join(names, ", "));
   }
   if (why == "array_limit")
@@ -177,7 +191,7 @@ void add_before(Lines& lines, const JobStory& story) {
   for (std::size_t i = 0; i < before.size() && i < kMostBefore; ++i) {
     const Job* job = find_job(story, before[i]);
     std::string says = job_words(story, before[i]);
-    if (job != nullptr) says += ": " + wish_words(job->request);
+    if (job != nullptr) says += ": " + wish_of(*job);
     if (job != nullptr && job->uid == story.job.uid && job->priority > story.job.priority)
       says += ", " + text("higher priority");
     lines.add(tr("before it"), says);
@@ -199,13 +213,15 @@ void add_sooner(Lines& lines, const JobStory& story) {
 
 std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   Lines lines;
+  if (!story.narrowed.empty()) lines.add(tr("because"), story.narrowed);
   add_when(lines, story, view);
   add_holders(lines, story, view);
   add_before(lines, story);
   add_sooner(lines, story);
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
     lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
-  for (const JobId id : awaited(story)) lines.add(tr("that one"), fmt::format("berth why {}", id));
+  for (const JobId id : awaited(story))
+    lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
   return waiting_head(story) + "\n" + lines.render(terminal);
 }
 

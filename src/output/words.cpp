@@ -286,6 +286,17 @@ std::vector<model::Holding> leases_of(const model::Device& device,
   return found;
 }
 
+bool is_drained(const model::Holding& one) {
+  return one.job == 0 && one.user.empty();
+}
+
+std::string lease_number(std::uint64_t job, const model::Snapshot& snapshot) {
+  if (snapshot.leases)
+    for (const model::Holding& one : *snapshot.leases)
+      if (one.job == job) return one.job_words();
+  return std::to_string(job);
+}
+
 const model::Device* find_device(const model::Snapshot& snapshot, int index) {
   const auto found = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
                                   [&](const model::Device& d) { return d.index == index; });

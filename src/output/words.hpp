@@ -71,6 +71,11 @@ struct Use {
 [[nodiscard]] std::vector<model::Holding> leases_of(const model::Device& device,
                                                     const model::Snapshot& snapshot);
 
+/// Nobody's: it gets no new jobs.
+[[nodiscard]] bool is_drained(const model::Holding& one);
+/// "7_3": as people name the job of a lease; its number where nobody says more.
+[[nodiscard]] std::string lease_number(std::uint64_t job, const model::Snapshot& snapshot);
+
 [[nodiscard]] const model::Device* find_device(const model::Snapshot& snapshot, int index);
 /// Names and how often each was added, in the order of their first time.
 struct Tally {

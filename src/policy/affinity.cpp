@@ -113,15 +113,19 @@ Status set_processors(model::Placement& placement, const model::Request& request
   const model::CpuBudget& cpu = snapshot.host.cpu;
   const int usable = std::max(1, cpu.cores_usable);
   if (request.cpus.value_or(0) > usable)
-    return Error{ErrorCode::kRefused, "E0417",
-                 text("{} cores were asked for, {} can be used", *request.cpus, usable) + "\n  " +
-                     limits_of(cpu),
-                 call_with(request, fmt::format("--cpus {}", usable))};
+    return Error{
+        ErrorCode::kRefused, "E0417",
+        text_n("{} core was asked for, {} can be used", "{} cores were asked for, {} can be used",
+               *request.cpus, *request.cpus, usable) +
+            "\n  " + limits_of(cpu),
+        call_with(request, fmt::format("--cpus {}", usable))};
   const int left = usable - static_cast<int>(ledger.cpus.size());
   if (request.cpus.value_or(0) > left)
-    return Error{ErrorCode::kRefused, "E0412",
-                 text("{} cores were asked for, jobs have left {}", *request.cpus, left),
-                 left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
+    return Error{
+        ErrorCode::kRefused, "E0412",
+        text_n("{} core was asked for, jobs have left {}",
+               "{} cores were asked for, jobs have left {}", *request.cpus, *request.cpus, left),
+        left > 0 ? call_with(request, fmt::format("--cpus {}", left)) : "berth jobs"};
   placement.threads = std::max(1, request.cpus.value_or(left));
   if (!placement.devices.empty()) {
     beside_devices(placement, request, snapshot, ledger);

@@ -309,6 +309,19 @@ std::string label(const Candidate& candidate) {
                      model::unit_name(*candidate.device, candidate.unit().partition_uuid));
 }
 
+std::string narrowed(const Visible& visible, const std::vector<Candidate>& all) {
+  std::string left;
+  bool is_less = false;
+  for (const Candidate& one : all)
+    if (visible.allows(one.unit().device, one.unit().partition_uuid))
+      left += (left.empty() ? "" : ", ") + label(one);
+    else
+      is_less = true;
+  if (!is_less) return {};
+  return left.empty() ? text("{} was set: no GPU", visible.variables)
+                      : text("{} was set: only {}", visible.variables, left);
+}
+
 std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
                      std::size_t most) {
   std::vector<const model::DeviceProcess*> users;

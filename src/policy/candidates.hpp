@@ -72,6 +72,8 @@ struct Candidate {
 /// many more; "" nobody.
 [[nodiscard]] std::string users_of(const Candidate& candidate, const model::Snapshot& snapshot,
                                    std::size_t most = 2);
+/// "CUDA_VISIBLE_DEVICES=0 was set: only GPU 0"; "" where that leaves all of them.
+[[nodiscard]] std::string narrowed(const Visible& visible, const std::vector<Candidate>& all);
 /// The user's call with other options, for hints: "berth run --cpu …", "berth env --cpu".
 [[nodiscard]] std::string call_with(const model::Request& request, std::string_view options);
 /// "it is lost", "its compute mode is prohibited", …

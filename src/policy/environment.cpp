@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "policy/visible.hpp"
@@ -296,6 +297,16 @@ void Writer::waiting() {
   prefer("GOMP_SPINCOUNT", kSpins, text("threads that wait soon leave their core to others"));
 }
 
+std::vector<std::pair<std::string, std::string>> set_by_berth(const User& variables) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto found = variables.find(kSetByBerth);
+  if (found == variables.end()) return out;
+  for (const std::string_view one : split(found->second, ';'))
+    if (const auto at = one.find('='); at != std::string_view::npos && at > 0)
+      out.emplace_back(one.substr(0, at), one.substr(at + 1));
+  return out;
+}
+
 }  // namespace
 
 model::Environment environment_for(const model::Placement& placement,
@@ -303,6 +314,29 @@ model::Environment environment_for(const model::Placement& placement,
                                    const std::map<std::string, std::string>& user,
                                    const EnvironmentOptions& options) {
   return Writer(placement, snapshot, user, options).write();
+}
+
+// BERTH_SET="CUDA_VISIBLE_DEVICES=0;OMP_NUM_THREADS=2": none of our values has a semicolon.
+
+void set_variables(const model::Environment& environment,
+                   std::map<std::string, std::string>& variables) {
+  std::map<std::string, std::string> ours;
+  for (const auto& [name, value] : set_by_berth(variables)) ours[name] = value;
+  for (const Setting& one : environment.settings) {
+    if (one.action == Setting::Action::kSet) ours[one.name] = variables[one.name] = one.value;
+    if (one.action == Setting::Action::kUnset) variables.erase(one.name);
+  }
+  std::string all;
+  for (const auto& [name, value] : ours) all += (all.empty() ? "" : ";") + name + "=" + value;
+  if (!all.empty()) variables[kSetByBerth] = all;
+}
+
+std::map<std::string, std::string> without_berths(std::map<std::string, std::string> variables) {
+  for (const auto& [name, value] : set_by_berth(variables))
+    if (const auto found = variables.find(name); found != variables.end() && found->second == value)
+      variables.erase(found);
+  variables.erase(kSetByBerth);
+  return variables;
 }
 
 }  // namespace berth::policy

@@ -13,6 +13,8 @@ using berth::model::Request;
 using berth::model::Setting;
 using berth::policy::environment_for;
 using berth::policy::EnvironmentOptions;
+using berth::policy::set_variables;
+using berth::policy::without_berths;
 using namespace berth::policy::machines;
 
 namespace {
@@ -282,5 +284,27 @@ TEST_CASE("a job inside a job is placed on the same devices") {
       CHECK(again->partitions == placed->partitions);
       CHECK(applied(environment_for(*again, s, user, {}), user) == user);
     }
+  }
+}
+
+TEST_CASE("what a job queues has its user's variables, and not those that we set for the job") {
+  const Snapshot two = nvidia(2);
+  const User user{{"OMP_NUM_THREADS", "3"}, {"PATH", "/bin"}};
+  User inside = user;
+  set_variables(on(two, {1}, inside), inside);
+  CHECK(inside["CUDA_VISIBLE_DEVICES"] == "1");
+  CHECK((without_berths(inside) == user));
+  SUBCASE("also in a job that is in it") {
+    set_variables(on(two, {1}, inside), inside);
+    CHECK((without_berths(inside) == user));
+  }
+  SUBCASE("what was set in there since is the user's") {
+    inside["CUDA_VISIBLE_DEVICES"] = "0";
+    CHECK(without_berths(inside)["CUDA_VISIBLE_DEVICES"] == "0");
+  }
+  SUBCASE("what was so before is the user's") {
+    User before{{"CUDA_VISIBLE_DEVICES", "1"}};
+    set_variables(on(two, {1}, before), before);
+    CHECK((without_berths(before) == User{{"CUDA_VISIBLE_DEVICES", "1"}}));
   }
 }

@@ -63,8 +63,8 @@ std::string leases_of(const Candidate& c, const Search& search) {
                               : text("a job of another user's broker");
       continue;
     }
-    out += one.user.empty() ? text("job {}", one.job)
-                            : text("job {} ({})", one.job, printable(one.user));
+    out += one.user.empty() ? text("job {}", one.job_words())
+                            : text("job {} ({})", one.job_words(), printable(one.user));
     if (one.memory_bytes != 0) out += " " + show_bytes(one.memory_bytes);
     if (one.share_permille != 0) out += " " + show_share(one.share_permille);
   }
@@ -75,7 +75,8 @@ std::string holders(const Candidates& candidates, const Search& search) {
   constexpr std::size_t kMostLines = 4;
   const auto taken =
       only(candidates, [](const Candidate& c) { return c.busy || c.obstacle != Obstacle::kNone; });
-  std::string out;
+  std::string out = narrowed(search.visible, search.all);
+  if (!out.empty()) out = "\n  " + out;
   for (std::size_t i = 0; i < taken.size() && i < kMostLines; ++i)
     out += "\n  " + held(taken[i], search);
   if (taken.size() > kMostLines) out += "\n  " + text("and {} more", taken.size() - kMostLines);

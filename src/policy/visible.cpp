@@ -229,12 +229,8 @@ void inherit_visibility(model::Request& request,
     const auto found = environment.find(name);
     return found == environment.end() ? std::optional<std::string>() : found->second;
   };
-  request.inherited_cuda = find("CUDA_VISIBLE_DEVICES");
-  request.inherited_cuda_order = find("CUDA_DEVICE_ORDER");
-  request.inherited_hip = find("HIP_VISIBLE_DEVICES");
-  request.inherited_rocr = find("ROCR_VISIBLE_DEVICES");
-  request.inherited_ze = find("ZE_AFFINITY_MASK");
-  request.inherited_tpu = find("TPU_VISIBLE_CHIPS");
+  for (const model::InheritedVariable& one : model::kInherited)
+    request.*one.value = find(one.variable);
 }
 
 Visible inherited_visibility(const model::Request& request, const model::Snapshot& snapshot) {

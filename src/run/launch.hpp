@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "model/limits.hpp"
+
 namespace berth::run {
 
 /// Who somebody is to the kernel.
@@ -31,6 +33,7 @@ struct Launch {
   // Of a job that is started for somebody who is not here; else these are inherited.
   std::string folder;  // to start in
   std::optional<mode_t> mask;
+  model::Limits limits;             // to have from then on
   std::optional<Credentials> user;  // to become; only root can become another
   std::string group;                // folder of the control group to enter before that; "" none
   std::string job_files;            // of a queued one: its files' names begin so (queued.hpp)

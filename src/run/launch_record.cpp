@@ -63,12 +63,38 @@ class Reader {
     for (auto left = number<std::uint32_t>(); left > 0 && good_; --left) all.emplace_back(word());
     return all;
   }
+  [[nodiscard]] bool has_more() const { return good_ && !rest_.empty(); }
   [[nodiscard]] bool is_good() const { return good_ && rest_.empty(); }
 
  private:
   std::string_view rest_;
   bool good_ = true;
 };
+
+void write_limits(Writer& out, const model::Limits& limits) {
+  if (limits.resources.empty() && !limits.nice) return;
+  out.number(static_cast<std::int64_t>(limits.resources.size()));
+  for (const model::Limit& one : limits.resources) {
+    out.number(one.resource);
+    out.number(static_cast<std::int64_t>(one.soft));
+    out.number(static_cast<std::int64_t>(one.hard));
+  }
+  out.number(limits.nice ? 1 : 0);
+  out.number(limits.nice.value_or(0));
+}
+
+model::Limits limits_in(Reader& in) {
+  model::Limits limits;
+  for (auto left = in.number<std::uint32_t>(); left > 0 && in.has_more(); --left) {
+    const int resource = in.number<int>();
+    const auto soft = in.number<std::uint64_t>();
+    limits.resources.push_back({resource, soft, in.number<std::uint64_t>()});
+  }
+  const bool has_nice = in.number<int>() != 0;
+  const int nice = in.number<int>();
+  if (has_nice) limits.nice = nice;
+  return limits;
+}
 
 }  // namespace
 
@@ -85,6 +111,7 @@ std::string record_of(const Launch& launch) {
   out.number(user.uid);
   out.number(user.gid);
   out.numbers(user.groups);
+  write_limits(out, launch.limits);
   return out.take();
 }
 
@@ -102,6 +129,8 @@ Result<Launch> launch_in(std::string_view record) {
   user.uid = in.number<uid_t>();
   user.gid = in.number<gid_t>();
   user.groups = in.numbers<gid_t>();
+  // Before there were any, nothing followed.
+  if (in.has_more()) launch.limits = limits_in(in);
   launch.user = std::move(user);
   if (in.is_good() && !launch.command.empty()) return launch;
   return Error{ErrorCode::kUnavailable, "E0517",

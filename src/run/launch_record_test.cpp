@@ -16,6 +16,7 @@ TEST_CASE("what a job is started with comes back as it was, bytes that are no te
   launch.cpus = {0, 3};
   launch.mask = 027;
   launch.user = berth::run::Credentials{1000, 1001, {4, 27}};
+  launch.limits = {{{7, 500, berth::model::kNoLimit}, {9, 1, 2}}, -5};
   const auto back = launch_in(record_of(launch));
   REQUIRE(back);
   CHECK(back->command == launch.command);
@@ -29,6 +30,25 @@ TEST_CASE("what a job is started with comes back as it was, bytes that are no te
   CHECK(back->user->uid == 1000);
   CHECK(back->user->gid == 1001);
   CHECK(back->user->groups == launch.user->groups);
+  REQUIRE(back->limits.resources.size() == 2);
+  CHECK(back->limits.resources[0].resource == 7);
+  CHECK(back->limits.resources[0].soft == 500);
+  CHECK(back->limits.resources[0].hard == berth::model::kNoLimit);
+  CHECK(back->limits.resources[1].hard == 2);
+  CHECK(back->limits.nice == -5);
+}
+
+TEST_CASE("what was written down before jobs had limits of their own is read, and has none") {
+  Launch launch;
+  launch.command = {"true"};
+  const std::string before = record_of(launch);
+  launch.limits.nice = 3;
+  CHECK(record_of(launch).substr(0, before.size()) == before);
+  const auto back = launch_in(before);
+  REQUIRE(back);
+  CHECK(back->limits.resources.empty());
+  CHECK_FALSE(back->limits.nice);
+  CHECK_FALSE(launch_in(record_of(launch).substr(0, before.size() + 2)));
 }
 
 TEST_CASE("what is no record is refused, wherever it was cut or changed") {

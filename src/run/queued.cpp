@@ -140,6 +140,9 @@ class LoneKeeper {
       case StartTrouble::Step::kPinning:
         return say(
             text("the processors could not be set ({}); the job ran on all it may use", why));
+      case StartTrouble::Step::kLimits:
+        return say(
+            text("not all limits could be set ({}); the job ran with those of its broker", why));
       case StartTrouble::Step::kGroup:
         return say(text("cannot enter the control group {}: {}", printable(launch_.group), why));
       case StartTrouble::Step::kUser:

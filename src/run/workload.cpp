@@ -12,6 +12,7 @@
 #include <string>
 
 #include "system/control_group.hpp"
+#include "system/process_limits.hpp"
 
 namespace berth::run {
 namespace {
@@ -79,7 +80,11 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   if (!launch.group.empty() && !system::ControlGroup(launch.group).enter(0))
     give_up(trouble, StartTrouble::Step::kGroup);
   if (!pin(launch.cpus)) say(trouble, StartTrouble::Step::kPinning);
+  std::vector<char*> arguments = pointers(launch.command);
+  std::vector<char*> environment = pointers(launch.environment);
   if (launch.mask) ::umask(*launch.mask);
+  // As root still, and behind what takes memory: there may be none left to have.
+  if (!system::set_limits(launch.limits)) say(trouble, StartTrouble::Step::kLimits);
   if (launch.user && !become(*launch.user)) give_up(trouble, StartTrouble::Step::kUser);
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0)
     give_up(trouble, StartTrouble::Step::kFolder);
@@ -91,8 +96,6 @@ void become_workload(const Launch& launch, const Inherited& inherited, pid_t kee
   early &= ~pending_signals();
   for (int signal = 1; signal <= 64; ++signal)
     if ((early >> (signal - 1) & 1) != 0) ::raise(signal);
-  std::vector<char*> arguments = pointers(launch.command);
-  std::vector<char*> environment = pointers(launch.environment);
   close_ours_on_exec(inherited);
   ::sigaction(SIGCHLD, &inherited.on_child, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &inherited.mask, nullptr);

@@ -17,7 +17,14 @@ namespace berth::run {
 /// What the child says before it turns into the command; nothing said and the pipe closed: it did.
 struct StartTrouble {
   /// Without processors of its own a job runs all the same; all else keeps it from running.
-  enum class Step : std::int32_t { kPinning, kGroup, kUser, kFolder, kExec } step = Step::kExec;
+  enum class Step : std::int32_t {
+    kPinning,
+    kLimits,
+    kGroup,
+    kUser,
+    kFolder,
+    kExec
+  } step = Step::kExec;
   std::int32_t error = 0;  // errno
 };
 

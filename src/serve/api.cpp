@@ -26,7 +26,7 @@ using model::JobState;
 
 Error not_theirs(std::int64_t pid) {
   return {ErrorCode::kPermissionDenied, "E0912", text("process {} is not there, or not yours", pid),
-          ""};
+          fmt::format("ps -o pid,user,args {}", pid)};
 }
 
 /// A lease lives as long as the processes that it is for, which must be the caller's own.

@@ -55,8 +55,8 @@ void Execution::enclose(JobId id) {
   const Job& job = *broker_.job(id);
   auto group = fence_->enclose(job, broker_.snapshot());
   if (!group) {
-    notes_.push_back(
-        text("job {} is kept from other devices by variables only: {}", id, group.error().message));
+    notes_.push_back(text("job {} is kept from other devices by variables only: {}",
+                          model::job_number(job), group.error().message));
     return;
   }
   // A lease has no process in it yet, unless a broker before brought them there.

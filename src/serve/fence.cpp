@@ -170,7 +170,8 @@ bool Fence::has_group(JobId job) const {
 Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t user) const {
   const auto not_theirs = [&] {
     return Error{ErrorCode::kPermissionDenied, "E0912",
-                 text("process {} is not there, or not yours", process.pid), ""};
+                 text("process {} is not there, or not yours", process.pid),
+                 fmt::format("ps -o pid,user,args {}", process.pid)};
   };
   const std::string pid = std::to_string(process.pid);
   const Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));

@@ -1,6 +1,7 @@
 #include "serve/launcher.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "policy/environment.hpp"
 #include "policy/placement.hpp"
 #include "system/device_locks.hpp"
+#include "system/process_limits.hpp"
 
 namespace berth::serve {
 namespace {
@@ -33,6 +35,21 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   return variables;
 }
 
+/// Root's may stand before others, where who asks did.
+model::Limits most_of_ours() {
+  model::Limits ours = system::limits_of(0);
+  ours.nice.reset();
+  return ours;
+}
+
+/// What was told, but never more than the process has that calls (over TCP nobody knows it, and it
+/// is us), nor than we have: nobody gets rid of a limit by queueing, nor by not telling of it.
+model::Limits limits_for(const model::Limits& told, pid_t caller) {
+  const bool is_known = caller > 0 && caller != ::getpid();
+  const model::Limits had = is_known ? system::limits_of(caller) : model::Limits();
+  return model::within(model::within(model::filled(told, had), had), most_of_ours());
+}
+
 }  // namespace
 
 run::Launch launch_of(const broker::Submission& asked, const Peer& peer) {
@@ -41,6 +58,7 @@ run::Launch launch_of(const broker::Submission& asked, const Peer& peer) {
   launch.environment = asked.environment;
   launch.folder = asked.folder;
   launch.mask = asked.mask;
+  launch.limits = limits_for(asked.limits, peer.pid);
   launch.user = run::Credentials{peer.uid, peer.gid, peer.groups};
   return launch;
 }
@@ -65,10 +83,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   if (!placement) return placement.error();
   auto variables = variables_of(launch.environment);
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
-  for (const model::Setting& one : environment.settings) {
-    if (one.action == model::Setting::Action::kSet) variables[one.name] = one.value;
-    if (one.action == model::Setting::Action::kUnset) variables.erase(one.name);
-  }
+  policy::set_variables(environment, variables);
   variables["BERTH_JOB"] = std::to_string(job.id);
   if (job.task) {
     variables["BERTH_ARRAY"] = std::to_string(job.task->array);

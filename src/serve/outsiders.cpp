@@ -24,8 +24,8 @@ constexpr const char* kFilterName = "berth_enforce";
 constexpr std::chrono::seconds kLookToWarn(10);
 constexpr std::size_t kEntryBytes = 1 << 20;  // a group may have thousands of members
 
-Error wrong(const std::string& what) {
-  return {ErrorCode::kInvalidArgument, "E0942", what, ""};
+Error wrong(const std::string& what, const char* hint) {
+  return {ErrorCode::kInvalidArgument, "E0942", what, hint};
 }
 
 std::optional<passwd> user_named(const std::string& name, std::string& buffer) {
@@ -43,14 +43,15 @@ Result<model::Exempt> exempt_of(const DaemonOptions& options) {
   std::string buffer(kEntryBytes, '\0'), more(kEntryBytes, '\0');
   for (const std::string& name : options.settings.exempt_users) {
     const auto user = user_named(name, buffer);
-    if (!user) return wrong(text("there is no user {}", printable(name)));
+    if (!user) return wrong(text("there is no user {}", printable(name)), "getent passwd");
     exempt.uids.push_back(user->pw_uid);
   }
   for (const std::string& name : options.settings.exempt_groups) {
     group entry{};
     group* found = nullptr;
     ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    if (found == nullptr) return wrong(text("there is no group {}", printable(name)));
+    if (found == nullptr)
+      return wrong(text("there is no group {}", printable(name)), "getent group");
     exempt.gids.push_back(entry.gr_gid);
     for (char** member = entry.gr_mem; member != nullptr && *member != nullptr; ++member)
       if (const auto user = user_named(*member, more)) exempt.uids.push_back(user->pw_uid);
@@ -61,14 +62,15 @@ Result<model::Exempt> exempt_of(const DaemonOptions& options) {
 /// The control group of those who log in.
 Result<std::string> group_to_enforce_on(const DaemonOptions& options) {
   const auto mount = system::unified_mount(options.sources.roots.proc);
-  if (!mount) return wrong(text("there is no cgroup v2 here"));
+  if (!mount) return wrong(text("there is no cgroup v2 here"), "findmnt -t cgroup2");
   const std::string folder =
       options.enforce_on.empty() ? mount->point + "/user.slice" : options.enforce_on;
   const bool is_below = folder.starts_with(mount->point + "/") &&
                         folder.size() > mount->point.size() + 1 &&
                         folder.find("..") == std::string::npos;
   if (!is_below || !system::ControlGroup(folder).is_there())
-    return wrong(text("there is no control group {} below {}", printable(folder), mount->point));
+    return wrong(text("there is no control group {} below {}", printable(folder), mount->point),
+                 "systemd-cgls");
   return folder;
 }
 

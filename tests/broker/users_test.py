@@ -60,6 +60,21 @@ class Users(MachineOfAll):
                          SECRET="tell-no-one")
         return job
 
+    def test_nobody_gets_rid_of_a_limit_by_queueing(self):
+        alice = self.person("alice")
+        script = 'ulimit -n 120; ulimit -u 400; renice -n 4 $$ > /dev/null; "$0" run --queue --cpu -- bash -c "ulimit -Hn; ulimit -Hu; nice"'
+        job = alice.command("bash", "-c", script, self.berth).stdout.split()[1]
+        self.assertEqual(alice("wait", job).returncode, 0)
+        self.assertEqual(alice("logs", job).stdout.split(), ["120", "400", str(os.nice(0) + 4)])
+
+    def test_a_user_whom_the_settings_name_must_be_there(self):
+        settings = pathlib.Path("/run/berth.toml")
+        settings.write_text("[user.nosuch]\nweight = 2\n[user.54321]\nweight = 2\n")
+        done = subprocess.run([self.berth, "serve", "--system", "--config", str(settings)], env=self.of_the_system,
+                              capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("there is no user nosuch (E0927)", done.stderr)
+
     def test_another_sees_who_has_which_device_and_nothing_else(self):
         alice, bob = self.person("alice"), self.person("bob")
         running = self.secret_job(alice, "--gpus", "2")

@@ -142,6 +142,8 @@ class Environment(WithFile):
         for name in ("_", "LC_CTYPE"):  # Python's own doing
             expected.pop(name, None)
             got.pop(name, None)
+        # It says so itself, for the jobs that this one queues.
+        self.assertEqual(dict(one.split("=", 1) for one in got.pop("BERTH_SET").split(";")), said["set"])
         self.assertEqual(got, expected)
         self.assertIn("OMP_NUM_THREADS", said["set"])
 
