@@ -3,9 +3,6 @@
 // set is the set to choose within; vendors without one are then out.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include <map>
 #include <string>
 #include <vector>

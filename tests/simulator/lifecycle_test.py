@@ -58,7 +58,7 @@ class Lifecycle(unittest.TestCase):
     def start(self, *words):
         process = subprocess.Popen([BERTH, "sim", "--machine", "lab-4x3090", "--processes", "6", "--", *words],
                                    env=environment(self.folder), stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
+        self.addCleanup(lambda: (process.kill(), process.wait(), process.stdout.close()))
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
@@ -144,7 +144,7 @@ class Lifecycle(unittest.TestCase):
 
     def test_nothing_stays_after_sigkill(self):
         process = self.start("sh", "-c", "(setsid sh -c 'trap \"\" TERM; sleep 1000' &) ; echo ready; sleep 1000")
-        self.assertGreaterEqual(len(processes_in(self.folder)), 8)
+        self.assertTrue(wait_until(lambda: len(processes_in(self.folder)) >= 8), processes_in(self.folder))
         process.kill()
         process.wait()
         self.assert_nothing_stays()
