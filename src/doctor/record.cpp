@@ -48,9 +48,10 @@ class Writer {
     }
     if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
         file.size <= kLongestText) {
-      const std::string text = redacted_process(path, file.parts.begin()->second);
-      put(fd.get(), at, 0,
-          redaction_.apply(is_package_settings(path) ? without_secrets(text) : text));
+      const std::string text = redacted_file(path, file.parts.begin()->second);
+      std::string told = redaction_.apply(is_package_settings(path) ? without_secrets(text) : text);
+      if (path == "/etc/hosts") told = redacted_hosts(told);
+      put(fd.get(), at, 0, told);
       return;
     }
     if (is_package_settings(path)) return;  // too long to look through for passwords
@@ -152,7 +153,11 @@ Redaction names_of(const Sources& sources) {
   for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) hide_user(variable(name));
   // A service or a container may have neither, and its home is still somebody's.
   const std::string home = variable("HOME");
-  hide_user(home.substr(home.rfind('/') + 1));
+  const std::string own = home.substr(home.rfind('/') + 1);
+  hide_user(own);
+  // Two letters are a word of anything, but not where they name a home.
+  if (!own.empty() && own.size() < 3)
+    redaction.hide(home, home.substr(0, home.rfind('/') + 1) + "user0");
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
     for (const std::string_view line : split(*users, '\n')) {
       const auto fields = split(line, ':');

@@ -86,13 +86,62 @@ TEST_CASE("a bundle tells no names, tokens or command lines") {
 }
 
 TEST_CASE("a program's name is left out of what the kernel says of it") {
-  CHECK(redacted_process("/proc/812/comm", "my-secret-job\n") == "…\n");
-  CHECK(redacted_process("/proc/812/comm", "nvidia-persiste\n") == "nvidia-persiste\n");
-  CHECK(redacted_process("/proc/812/stat", "812 (a) b) D 1 0\n") == "812 (…) D 1 0\n");
-  CHECK(redacted_process("/proc/812/stat", "nonsense").empty());
-  CHECK(redacted_process("/proc/sys/kernel/osrelease", "6.8.0\n") == "6.8.0\n");
+  CHECK(redacted_file("/proc/812/comm", "my-secret-job\n") == "…\n");
+  CHECK(redacted_file("/proc/812/comm", "nvidia-persiste\n") == "nvidia-persiste\n");
+  CHECK(redacted_file("/proc/812/stat", "812 (a) b) D 1 0\n") == "812 (…) D 1 0\n");
+  CHECK(redacted_file("/proc/812/stat", "nonsense").empty());
+  CHECK(redacted_file("/proc/sys/kernel/osrelease", "6.8.0\n") == "6.8.0\n");
   CHECK(redacted_log("INFO: task secret:812 blocked for more than 120 seconds.\n") ==
         "INFO: task …:812 blocked for more than 120 seconds.\n");
+}
+
+TEST_CASE("variables of programs and schedulers are told where a rule asks for them") {
+  std::set<std::string> dropped;
+  const Environment told =
+      berth::doctor::redacted_environment({{"OMPI_ARGV", "train.py --hub-token hf_x"},
+                                           {"OLLAMA_HOST", "https://bob:pw@ollama.corp"},
+                                           {"SLURM_JWT", "eyJ"},
+                                           {"SLURM_SUBMIT_HOST", "login3.corp"},
+                                           {"SLURM_JOB_NAME", "secret-paper"},
+                                           {"DS_SSH_PASS", "swordfish"},
+                                           {"TORCH_HUB_AUTH", "ghp_x"},
+                                           {"TF_CONFIG", "{}"},
+                                           {"NCCL_COMM_ID", "10.0.0.7:1234"},
+                                           {"VLLM_HOST_IP", "10.0.0.7"},
+                                           {"JAX_COORDINATOR_ADDRESS", "w1.corp"},
+                                           {"CUDA_HOME", "ftp://bob:pw@x/cuda"},
+                                           {"MASTER_ADDR", "w1.corp"},
+                                           {"SLURM_NNODES", "2"},
+                                           {"NCCL_SOCKET_IFNAME", "eth0"},
+                                           {"CUDA_VISIBLE_DEVICES", "0"}},
+                                          dropped);
+  CHECK(told == Environment{{"CUDA_HOME", "…"},
+                            {"CUDA_VISIBLE_DEVICES", "0"},
+                            {"MASTER_ADDR", "…"},
+                            {"NCCL_SOCKET_IFNAME", "eth0"},
+                            {"SLURM_NNODES", "2"}});
+  CHECK(dropped.size() == 11);
+}
+
+TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and hosts") {
+  CHECK(redacted_file("/proc/cmdline",
+                      "BOOT_IMAGE=/x rd.luks.key=abc ro nvidia-drm.modeset=1 ip=10.0.0.7\n") ==
+        "… … ro nvidia-drm.modeset=1 …\n");
+  CHECK(berth::doctor::redacted_hosts(
+            "127.0.0.1 localhost\n127.0.1.1 HOST box # mine\n10.0.0.7 nas.corp\n") ==
+        "127.0.0.1 localhost\n127.0.1.1 HOST …\n");
+  CHECK(redacted_log("[ 12.5] my-paper[4711]: segfault at 0 in libcuda.so nvidia\n") ==
+        "[ 12.5] …[4711]: segfault at 0 in libcuda.so nvidia\n");
+}
+
+TEST_CASE("a name of two letters is hidden where it names a home") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  sources.process.environment =
+      Environment{{"HOME", "/home/li"}, {"PATH", "/home/li/bin:/usr/bin"}};
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const std::string told = slurp(bundle.path + "/b/environment").value_or("");
+  CHECK(told.find("/home/li") == std::string::npos);
 }
 
 TEST_CASE("a name is hidden as a whole word alone") {

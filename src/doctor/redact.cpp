@@ -14,19 +14,119 @@ bool in_word(char c) {
 }
 
 // A variable is told only when its name says that it is about GPUs, libraries or Python: a token
-// may hide in any other.
+// may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
+// theirs, only those that a rule asks for.
 constexpr auto kToldPrefixes = std::to_array<std::string_view>(
-    {"CUDA_",  "NVIDIA_", "NV_",         "NCCL_",   "GLOO_", "TORCH_",    "PYTORCH_", "TF_",
-     "XLA_",   "JAX_",    "LD_",         "HIP_",    "ROCR_", "HSA_",      "ROCM_",    "GPU_",
-     "ZE_",    "ONEAPI_", "SYCL_",       "OMP_",    "MKL_",  "OPENBLAS_", "NUMEXPR_", "KMP_",
-     "GOMP_",  "BNB_",    "ACCELERATE_", "TRITON_", "CUPY_", "NUMBA_",    "TPU_",     "MASTER_",
-     "SLURM_", "OMPI_",   "OLLAMA_",     "VLLM_",   "DS_",   "LLAMA_ARG_"});
-constexpr auto kTold = std::to_array<std::string_view>(
-    {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHOME",
-     "PYTHONNOUSERSITE", "HOME", "LANG", "LC_ALL", "WORLD_SIZE", "RANK", "LOCAL_RANK", "container",
-     "KUBERNETES_SERVICE_HOST"});
-constexpr auto kSecret =
-    std::to_array<std::string_view>({"TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"});
+    {"CUDA_", "CUDNN_",    "NVIDIA_",  "NV_",   "NCCL_", "GLOO_", "PYTORCH_", "XLA_",  "LD_",
+     "HIP_",  "ROCR_",     "HSA_",     "ROCM_", "GPU_",  "ZE_",   "ONEAPI_",  "SYCL_", "OMP_",
+     "MKL_",  "OPENBLAS_", "NUMEXPR_", "KMP_",  "GOMP_", "BNB_",  "TRITON_",  "CUPY_", "NUMBA_"});
+constexpr auto kTold = std::to_array<std::string_view>({"PATH",
+                                                        "VIRTUAL_ENV",
+                                                        "CONDA_PREFIX",
+                                                        "CONDA_DEFAULT_ENV",
+                                                        "PYTHONPATH",
+                                                        "PYTHONHOME",
+                                                        "PYTHONNOUSERSITE",
+                                                        "HOME",
+                                                        "LANG",
+                                                        "LC_ALL",
+                                                        "WORLD_SIZE",
+                                                        "RANK",
+                                                        "LOCAL_RANK",
+                                                        "LOCAL_WORLD_SIZE",
+                                                        "container",
+                                                        "MASTER_PORT",
+                                                        "ACCELERATE_USE_CPU",
+                                                        "AMD_LOG_LEVEL",
+                                                        "CUBLAS_WORKSPACE_CONFIG",
+                                                        "DS_ACCELERATOR",
+                                                        "DS_SKIP_CUDA_CHECK",
+                                                        "JAX_CUDA_VISIBLE_DEVICES",
+                                                        "JAX_DEBUG_NANS",
+                                                        "JAX_DISABLE_JIT",
+                                                        "JAX_ENABLE_X64",
+                                                        "JAX_PLATFORMS",
+                                                        "JAX_PLATFORM_NAME",
+                                                        "LLAMA_ARG_DEVICE",
+                                                        "LLAMA_ARG_N_GPU_LAYERS",
+                                                        "MIOPEN_DISABLE_CACHE",
+                                                        "MXNET_ENGINE_TYPE",
+                                                        "OLLAMA_GPU_OVERHEAD",
+                                                        "OLLAMA_LLM_LIBRARY",
+                                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                        "OMPI_COMM_WORLD_RANK",
+                                                        "OMPI_COMM_WORLD_SIZE",
+                                                        "SLURM_CPUS_ON_NODE",
+                                                        "SLURM_GPUS_ON_NODE",
+                                                        "SLURM_JOB_GPUS",
+                                                        "SLURM_JOB_ID",
+                                                        "SLURM_JOB_NUM_NODES",
+                                                        "SLURM_LOCALID",
+                                                        "SLURM_NNODES",
+                                                        "SLURM_NTASKS",
+                                                        "SLURM_PROCID",
+                                                        "SLURM_STEP_GPUS",
+                                                        "SLURM_STEP_ID",
+                                                        "TF_CPP_MIN_LOG_LEVEL",
+                                                        "TF_CUDNN_USE_AUTOTUNE",
+                                                        "TF_ENABLE_ONEDNN_OPTS",
+                                                        "TF_FORCE_GPU_ALLOW_GROWTH",
+                                                        "TF_FORCE_UNIFIED_MEMORY",
+                                                        "TF_GPU_ALLOCATOR",
+                                                        "TF_USE_LEGACY_KERAS",
+                                                        "TF_XLA_FLAGS",
+                                                        "TORCHDYNAMO_DISABLE",
+                                                        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+                                                        "TORCH_COMPILE_DISABLE",
+                                                        "TORCH_CUDA_ARCH_LIST",
+                                                        "TORCH_DISTRIBUTED_DEBUG",
+                                                        "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",
+                                                        "UCX_TLS",
+                                                        "VLLM_ATTENTION_BACKEND",
+                                                        "VLLM_CUDART_SO_PATH",
+                                                        "VLLM_NCCL_SO_PATH",
+                                                        "VLLM_PORT",
+                                                        "VLLM_TARGET_DEVICE"});
+// That they are set matters; what they say is a host, or a job's own affair.
+constexpr auto kToldAsSet =
+    std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});
+constexpr auto kSecret = std::to_array<std::string_view>(
+    {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
+     "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
+// Of the kernel's command line: passwords of disks and addresses stand there, too.
+constexpr auto kToldParameters =
+    std::to_array<std::string_view>({"nvidia",
+                                     "nouveau",
+                                     "amdgpu",
+                                     "radeon",
+                                     "i915",
+                                     "xe.",
+                                     "iommu",
+                                     "intel_iommu",
+                                     "amd_iommu",
+                                     "pci",
+                                     "nomodeset",
+                                     "modprobe.blacklist",
+                                     "module_blacklist",
+                                     "rd.driver.blacklist",
+                                     "rdblacklist",
+                                     "initcall_blacklist",
+                                     "vfio",
+                                     "lockdown",
+                                     "module.sig_enforce",
+                                     "cgroup",
+                                     "systemd.unified_cgroup_hierarchy",
+                                     "hugepages",
+                                     "default_hugepages",
+                                     "video",
+                                     "acpi",
+                                     "efi",
+                                     "ro",
+                                     "rw",
+                                     "quiet",
+                                     "splash",
+                                     "mitigations",
+                                     "numa"});
 constexpr auto kLogWords =
     std::to_array<std::string_view>({"NVRM",         "nvidia",
                                      "nvlink",       "nouveau",
@@ -51,11 +151,40 @@ bool any_in(std::string_view text, const Words& words) {
   });
 }
 
+template <typename Words>
+bool begins_with_any(std::string_view text, const Words& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.starts_with(word); });
+}
+
 bool is_told(std::string_view name) {
   if (any_in(name, kSecret)) return false;
   return std::find(kTold.begin(), kTold.end(), name) != kTold.end() || name.ends_with("_DEVICE") ||
-         std::any_of(kToldPrefixes.begin(), kToldPrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+         begins_with_any(name, kToldPrefixes);
+}
+
+/// "python3[4711]: segfault …" → "…[4711]: segfault …"
+std::string without_word_before_pid(std::string_view line) {
+  for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
+    const auto end = line.find_first_not_of("0123456789", at + 1);
+    if (end == at + 1 || end == std::string_view::npos || !line.substr(end).starts_with("]:"))
+      continue;
+    const auto blank = line.substr(0, at).find_last_of(" \t");
+    const std::size_t begin = blank == std::string_view::npos ? 0 : blank + 1;
+    return std::string(line.substr(0, begin)) + "…" + std::string(line.substr(at));
+  }
+  return std::string(line);
+}
+
+/// Only what rules ask of it, and that something else stood there.
+std::string redacted_command_line(std::string_view text) {
+  std::string told;
+  for (const std::string_view word : split(trim(text), ' ')) {
+    if (word.empty()) continue;
+    if (!told.empty()) told += ' ';
+    told += begins_with_any(word, kToldParameters) ? std::string(word) : "…";
+  }
+  return told + "\n";
 }
 
 std::string replaced(std::string_view line, std::string_view begin, char end) {
@@ -72,13 +201,32 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
 /// blocked …" → "INFO: task …:4711 blocked …".
 std::string without_process_name(std::string_view line) {
   return line.find("blocked for more than") == std::string_view::npos
-             ? replaced(line, "name=", ',')
+             ? replaced(without_word_before_pid(line), "name=", ',')
              : replaced(line, "task ", ':');
 }
 
 }  // namespace
 
-std::string redacted_process(std::string_view path, std::string_view text) {
+std::string redacted_hosts(std::string_view text) {
+  constexpr std::string_view kOwn = "HOST";
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    std::string kept;
+    bool is_wanted = false;
+    for (const std::string_view word : split(line.substr(0, line.find('#')), ' ')) {
+      if (word.empty()) continue;
+      const bool is_plain =
+          kept.empty() || word == kOwn || word.starts_with("localhost") || word.starts_with("ip6-");
+      is_wanted = is_wanted || (!kept.empty() && is_plain);
+      kept += (kept.empty() ? "" : " ") + (is_plain ? std::string(word) : "…");
+    }
+    if (is_wanted) told += kept + "\n";
+  }
+  return told;
+}
+
+std::string redacted_file(std::string_view path, std::string_view text) {
+  if (path == "/proc/cmdline") return redacted_command_line(text);
   const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
   if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
       parts[2].find_first_not_of("0123456789") != std::string_view::npos)
@@ -132,8 +280,11 @@ std::vector<std::string> Redaction::report() const {
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {
   Environment told;
   for (const auto& [name, value] : environment) {
-    if (is_told(name))
-      told.emplace(name, value);
+    if (std::find(kToldAsSet.begin(), kToldAsSet.end(), name) != kToldAsSet.end())
+      told.emplace(
+          name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
+    else if (is_told(name))
+      told.emplace(name, value.find("://") == std::string::npos ? value : "…");
     else
       dropped.insert(name);
   }

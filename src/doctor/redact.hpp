@@ -31,9 +31,11 @@ class Redaction {
 /// Only variables that a rule could ask for, by name; `dropped` gets the names of the others.
 [[nodiscard]] Environment redacted_environment(const Environment& environment,
                                                std::set<std::string>& dropped);
-/// What /proc/PID/comm and stat say, without the program's name, unless it is one of NVIDIA's; any
-/// other file as it is.
-[[nodiscard]] std::string redacted_process(std::string_view path, std::string_view text);
+/// What /proc/PID/comm and stat say, without the program's name, unless it is one of NVIDIA's; of
+/// the kernel's command line what rules ask; any other file as it is.
+[[nodiscard]] std::string redacted_file(std::string_view path, std::string_view text);
+/// /etc/hosts after apply(): what it says of this machine ("HOST") and of localhost.
+[[nodiscard]] std::string redacted_hosts(std::string_view text);
 /// Only lines that speak of GPUs, drivers and the bus; a process's name in them becomes "…".
 [[nodiscard]] std::string redacted_log(std::string_view log);
 

@@ -3,6 +3,7 @@
 #include "doctor/facts/package_index.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/file.hpp"
@@ -329,8 +330,25 @@ const PackageIndex& PackageSources::of(const PythonFacts& python) const {
   return python.has_uv && !python.is_externally_managed ? uv : pip;
 }
 
+constexpr auto kSecretKeys = std::to_array<std::string_view>(
+    {"pass", "token", "secret", "auth", "cred", "api-key", "api_key", "apikey", "cookie"});
+
 std::string without_secrets(std::string_view settings) {
   std::string out;
+  // "password = x" of a plug-in that nobody here knows.
+  std::string lines;
+  for (const std::string_view line : split(settings, '\n')) {
+    std::string key(line.substr(0, std::min(line.find_first_of("=:"), line.size())));
+    for (char& c : key)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const bool is_secret =
+        key.size() < line.size() &&
+        std::any_of(kSecretKeys.begin(), kSecretKeys.end(),
+                    [&](std::string_view word) { return key.find(word) != std::string::npos; });
+    if (!lines.empty()) lines += '\n';
+    lines += is_secret ? std::string(line.substr(0, key.size() + 1)) + " …" : std::string(line);
+  }
+  settings = lines;
   for (std::size_t at = 0; at < settings.size();) {
     const std::size_t scheme = settings.find("://", at);
     const std::size_t host = scheme == std::string_view::npos ? settings.size() : scheme + 3;

@@ -84,6 +84,8 @@ TEST_CASE("passwords in addresses are left where they are") {
       read(files, {{"PIP_INDEX_URL", "https://me:pa%40ss@mirror.lab/simple/?token=abc"}}).pip;
   CHECK(pip.main->url == "https://mirror.lab/simple");
   CHECK(pip.main->has_secret);
+  CHECK(without_secrets("[keyring]\nPassword = hunter2\nindex-url: https://x/simple\n") ==
+        "[keyring]\nPassword = …\nindex-url: https://x/simple\n");
   CHECK(without_secrets("[global]\nindex-url = https://me:pass@mirror.lab/simple\nproxy = "
                         "\"http://u:p@proxy.lab:3128\"\nplain = 1\n") ==
         "[global]\nindex-url = https://mirror.lab/simple\nproxy = "

@@ -85,9 +85,19 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   theirs.reset();
   writing.reset();
   auto answer = converse(to, from, input, most);
-  if (!answer) ::kill(-child, SIGKILL);
+  // Who has closed its output has said all, and may go on for ever.
+  constexpr int kStep = 5, kLongest = 1000;  // milliseconds
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  pid_t ended = 0;
+  for (int waited = 0; answer && waited < kLongest; waited += kStep) {
+    ended = ::waitpid(child, &status, WNOHANG);
+    if (ended != 0) break;
+    ::poll(nullptr, 0, kStep);
+  }
+  if (ended == 0) {
+    ::kill(-child, SIGKILL);
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
   return answer;
