@@ -15,6 +15,7 @@ _WHERE = {
     "leases": ("Lease", "lease"),
     "environment": ("env", "disable_gpu"),
     "retrying": ("ContextLost", "release_memory", "retry"),
+    "batches": ("DoesNotFit", "chunked", "find_batch", "fit_batch"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }

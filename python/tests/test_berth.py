@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import importlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -156,6 +157,75 @@ class Again(unittest.TestCase):
         self.assertEqual(asyncio.run(step()), "done")
 
 
+class Batches(unittest.TestCase):
+    def test_the_search_ends_soon_and_near_the_largest(self):
+        chance = random.Random(3)
+        for _ in range(60):
+            most = chance.choice([64, 1000, 8192])
+            start, largest, sizes = chance.randint(1, most), chance.randint(1, most), []
+
+            def trial(size):
+                sizes.append(size)
+                if size > largest:
+                    raise RuntimeError("CUDA error: out of memory")
+            found = berth.find_batch(trial, start=start, most=most)
+            self.assertLessEqual(found, largest)
+            self.assertGreaterEqual(found, 0.95 * largest)
+            self.assertLessEqual(len(sizes), math.log2(most) + 3, (start, largest, sizes))
+        with self.assertRaises(berth.DoesNotFit) as caught:
+            berth.find_batch(lambda size: (_ for _ in ()).throw(MemoryError()), start=16)
+        self.assertIsInstance(caught.exception, MemoryError)
+        for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
+            self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
+
+    def test_a_function_gets_smaller_batches_until_it_fits(self):
+        sizes = []
+
+        @berth.fit_batch(starting_batch_size=100, policy="x0.9", report=False)
+        def train(batch_size, model, *, epochs):
+            sizes.append(batch_size)
+            if batch_size > 80:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
+            return batch_size, model, epochs
+        self.assertEqual(train("model", epochs=3), (72, "model", 3))
+        self.assertEqual(sizes, [100, 90, 81, 72])
+        self.assertEqual(train("model", epochs=1)[0], 72)
+        self.assertEqual(len(sizes), 5)
+        self.assertRaises(berth.InvalidRequest, train, 64, "model", epochs=3)
+
+    def test_what_never_fits_and_what_is_wrong_is_said(self):
+        @berth.fit_batch(start=8, least=2, report=False)
+        def train(batch_size):
+            raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
+        with self.assertRaises(berth.DoesNotFit) as caught:
+            train()
+        self.assertIn("a batch of 2 as well", str(caught.exception))
+        self.assertTrue(berth.is_oom(caught.exception))
+
+        @berth.fit_batch(report=False)
+        def wrong(batch_size):
+            raise KeyError(batch_size)
+        self.assertRaises(KeyError, wrong)
+        for bad in (lambda: None, self.generator):
+            self.assertRaises(berth.InvalidRequest, berth.fit_batch, bad)
+        for options in ({"start": 0}, {"start": 1.5}, {"policy": "none"}, {"least": 0}):
+            self.assertRaises(berth.InvalidRequest, berth.fit_batch(**options), lambda batch_size: None)
+
+    @staticmethod
+    def generator(batch_size):
+        yield batch_size
+
+    def test_batches_are_split_without_losing_any_item(self):
+        for length in range(7):
+            for size in range(1, 9):
+                parts = list(berth.chunked(list(range(length)), size))
+                self.assertEqual(sum(parts, []), list(range(length)))
+                self.assertTrue(all(len(part) == size for part in parts[:-1]))
+        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, 3):
+            self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
+        self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
+
+
 class OnAMachine(Machine):
     """`run` executes code on it; `self` is not there."""
 
@@ -180,7 +250,7 @@ class OneGpu(OnAMachine):
     machine = "workstation-4090"
 
     def test_the_examples_are_true(self):
-        for name in ("machine", "leases", "sizes", "oom", "retrying"):
+        for name in ("machine", "leases", "sizes", "oom", "retrying", "batches"):
             code = f"""
                 import doctest, importlib
                 found = doctest.testmod(importlib.import_module('berth.{name}'), optionflags=0)
