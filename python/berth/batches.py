@@ -9,8 +9,7 @@ import sys
 from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar, cast
 
 from .errors import BerthError, InvalidRequest
-from .retrying import ContextLost, drop_frames, release_memory
-from .oom import is_oom, is_sticky
+from .retrying import attempt, first_line, release_memory
 
 __all__ = ["DoesNotFit", "chunked", "find_batch", "fit_batch"]
 
@@ -21,20 +20,6 @@ _POLICIES: Mapping[str, Callable[[int], int]] = {"halve": lambda size: size // 2
 
 class DoesNotFit(BerthError, MemoryError):
     """Memory runs out with the smallest batch as well."""
-
-
-def _fits(call: Callable[..., Any], size: int, args: Any, named: Any) -> Any:
-    """(True, what it gave), or (False, what it said): out of the except block, and without the frames that hold its tensors."""
-    try:
-        return True, call(size, *args, **named)
-    except Exception as problem:
-        if is_sticky(problem):
-            raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
-        if not is_oom(problem):
-            raise
-        failed = problem
-    drop_frames(failed)
-    return False, str(failed).split("\n", 1)[0][:200]
 
 
 def _positive(name: str, value: Any) -> int:
@@ -93,17 +78,17 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
         size = cast(int, getattr(fitted, "batch_size", None) or first)
         release_memory()
         while True:
-            good, result = _fits(call, size, args, named)
+            good, result = attempt(call, (size, *args), named)
             if good:
                 setattr(fitted, "batch_size", size)
                 return result
             release_memory()
             smaller = _POLICIES[policy](size)
             if smaller < least:
-                raise DoesNotFit(f"memory runs out with a batch of {size} as well: {result}",
+                raise DoesNotFit(f"memory runs out with a batch of {size} as well: {first_line(result)}",
                                  hint="a smaller model, a shorter sequence, less precision, or a GPU with more memory")
             if report:
-                print(f"berth: a batch of {size} does not fit in {call.__name__} ({result}); trying {smaller}", file=sys.stderr)
+                print(f"berth: a batch of {size} does not fit in {call.__name__} ({first_line(result)}); trying {smaller}", file=sys.stderr)
             size = smaller
     return fitted
 
@@ -148,11 +133,11 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     said = ""
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
-        good, result = _fits(trial, size, (), {})
+        good, result = attempt(trial, (size,), {})
         if good:
             fits = size
         else:
-            fails, said = size, result
+            fails, said = size, first_line(result)
         size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
     release_memory()
     if fits < least:

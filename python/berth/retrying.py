@@ -14,7 +14,7 @@ import random
 import sys
 import time
 import traceback
-from typing import Any, Callable, List, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, cast
 
 from .errors import BerthError, InvalidRequest
 from .oom import is_oom, is_sticky
@@ -83,7 +83,7 @@ def drop_frames(problem: BaseException) -> None:
         todo.extend(other for other in (one.__cause__, one.__context__) if other is not None)
 
 
-def _tried(function: Callable[..., Any], args: Tuple[Any, ...], named: Any) -> Tuple[bool, Any]:
+def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any]) -> Tuple[bool, Any]:
     """Whether it went well, and what it gave, or the exception: out of its except block, and without its frames."""
     try:
         return True, function(*args, **named)
@@ -95,6 +95,10 @@ def _tried(function: Callable[..., Any], args: Tuple[Any, ...], named: Any) -> T
         failed = problem
     drop_frames(failed)
     return False, failed
+
+
+def first_line(problem: BaseException) -> str:
+    return str(problem).split("\n", 1)[0][:200]
 
 
 def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> float:
@@ -146,8 +150,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
 
     def note(at: int, failed: BaseException, pause: float) -> None:
         if report:
-            said = str(failed).split("\n", 1)[0][:200]
-            print(f"berth: memory ran out in {call.__name__} ({said}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
+            print(f"berth: memory ran out in {call.__name__} ({first_line(failed)}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
 
     if inspect.iscoroutinefunction(function):
         @functools.wraps(call)
@@ -176,7 +179,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     def again(*args: Any, **named: Any) -> Any:
         state = _Randomness()
         for at in range(tries):
-            good, result = _tried(call, args, named)
+            good, result = attempt(call, args, named)
             if good:
                 return result
             if at + 1 == tries:
