@@ -208,8 +208,8 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
         request["cpus"] = _whole("cpus", cpus, 1)
     if devices is not None:
         request["devices"] = [str(one) for one in devices]
-    command = [os.path.basename(word) if at == 0 else word for at, word in enumerate(sys.argv[:1] or ["python"])]
-    return Lease({"request": request, "name": name, "command": [word or "python" for word in command]}, wait, report)
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return Lease({"request": request, "name": name, "command": [program or "python"]}, wait, report)
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -83,15 +83,20 @@ def drop_frames(problem: BaseException) -> None:
         todo.extend(other for other in (one.__cause__, one.__context__) if other is not None)
 
 
+def check_lack_of_memory(problem: Exception) -> None:
+    """Raises what is something else: as it is, or as ContextLost."""
+    if is_sticky(problem):
+        raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
+    if not is_oom(problem):
+        raise problem
+
+
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any]) -> Tuple[bool, Any]:
     """Whether it went well, and what it gave, or the exception: out of its except block, and without its frames."""
     try:
         return True, function(*args, **named)
     except Exception as problem:
-        if is_sticky(problem):
-            raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
-        if not is_oom(problem):
-            raise
+        check_lack_of_memory(problem)
         failed = problem
     drop_frames(failed)
     return False, failed
@@ -160,9 +165,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
                 try:
                     return await call(*args, **named)
                 except Exception as problem:
-                    if is_sticky(problem):
-                        raise ContextLost(f"the device's context is lost: {problem}") from problem
-                    if not is_oom(problem) or at + 1 == tries:
+                    check_lack_of_memory(problem)
+                    if at + 1 == tries:
                         raise
                     failed = problem
                 drop_frames(failed)

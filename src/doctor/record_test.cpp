@@ -43,6 +43,15 @@ Sources machine(const TemporaryTree& folder) {
   return sources;
 }
 
+/// The environment in a bundle, of somebody who has nothing but a home.
+std::string told_of_home(const std::string& home) {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  sources.process.environment = Environment{{"HOME", home}, {"PATH", home + "/bin:/usr/bin"}};
+  REQUIRE(record(sources, bundle.path + "/b"));
+  return slurp(bundle.path + "/b/environment").value_or("");
+}
+
 }  // namespace
 
 TEST_CASE("a recorded machine is diagnosed as the machine itself") {
@@ -135,13 +144,7 @@ TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and 
 }
 
 TEST_CASE("a name of two letters is hidden where it names a home") {
-  const TemporaryTree folder, bundle;
-  Sources sources = machine(folder);
-  sources.process.environment =
-      Environment{{"HOME", "/home/li"}, {"PATH", "/home/li/bin:/usr/bin"}};
-  REQUIRE(record(sources, bundle.path + "/b"));
-  const std::string told = slurp(bundle.path + "/b/environment").value_or("");
-  CHECK(told.find("/home/li") == std::string::npos);
+  CHECK(told_of_home("/home/li").find("/home/li") == std::string::npos);
 }
 
 TEST_CASE("a name is hidden as a whole word alone") {
@@ -152,12 +155,7 @@ TEST_CASE("a name is hidden as a whole word alone") {
 }
 
 TEST_CASE("who has no USER is hidden by the name of the home") {
-  const TemporaryTree folder, bundle;
-  Sources sources = machine(folder);
-  sources.process.environment =
-      Environment{{"HOME", "/scratch/alicexyz"}, {"PATH", "/scratch/alicexyz/bin:/usr/bin"}};
-  REQUIRE(record(sources, bundle.path + "/b"));
-  const std::string told = slurp(bundle.path + "/b/environment").value_or("");
+  const std::string told = told_of_home("/scratch/alicexyz");
   CHECK(told.find("PATH=/scratch/user") != std::string::npos);
   CHECK(told.find("alicexyz") == std::string::npos);
 }
