@@ -28,9 +28,9 @@ std::string_view name(ErrorCode code) {
   return "internal";
 }
 
-std::optional<ErrorCode> error_code(std::string_view wanted) {
+std::optional<ErrorCode> error_code(std::string_view name) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code)
-    if (name(static_cast<ErrorCode>(code)) == wanted) return static_cast<ErrorCode>(code);
+    if (berth::name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
   return std::nullopt;
 }
 

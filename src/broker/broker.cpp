@@ -193,19 +193,34 @@ JobId Broker::enter(Job job, const policy::Demand& demand, Now now) {
   return kept.id;
 }
 
-Result<JobId> Broker::submit(Job job, Now now) {
-  if (auto room = crowd_.room_for(job); !room) return std::move(room).error();
+/// What can be kept, and can ever start: else it would wait for ever.
+Result<policy::Demand> Broker::admit(Job& job, std::size_t count) const {
+  if (auto room = crowd_.room_for(job, count); !room) return std::move(room).error();
   if (auto sound = check_after(job); !sound) return std::move(sound).error();
-  const auto demand = demand_of(job);
+  auto demand = demand_of(job);
+  const policy::UserRules rules = queue_.rules(user_of(job));
+  if (demand && rules.most_jobs == 0)
+    return Error{ErrorCode::kRefused, "E0938", text("you may run no jobs here"), "berth jobs"};
+  if (demand && rules.most_devices && demand->devices > *rules.most_devices)
+    return Error{ErrorCode::kRefused, "E0938",
+                 text_n("one user may have {} device at a time, and {} were asked for",
+                        "one user may have {} devices at a time, and {} were asked for",
+                        *rules.most_devices, *rules.most_devices, demand->devices),
+                 *rules.most_devices == 0
+                     ? "berth run --cpu …"
+                     : fmt::format("berth run --gpus {} …", *rules.most_devices)};
+  return demand;
+}
+
+Result<JobId> Broker::submit(Job job, Now now) {
+  const auto demand = admit(job, 1);
   if (!demand) return demand.error();
   return enter(std::move(job), *demand, now);
 }
 
 Result<JobId> Broker::submit_array(const Job& job, const model::ArrayRange& range, Now now) {
-  if (auto room = crowd_.room_for(job, range.indices.size()); !room) return std::move(room).error();
-  if (auto sound = check_after(job); !sound) return std::move(sound).error();
   Job task = job;
-  const auto demand = demand_of(task);
+  const auto demand = admit(task, range.indices.size());
   if (!demand) return demand.error();
   const JobId array = next_++;
   for (const int index : range.indices) {

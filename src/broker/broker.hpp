@@ -63,7 +63,8 @@ class Broker {
   /// then the others, by ascending id.
   void restore(const Job& job, Now now);
   /// Takes what was asked for and by whom; gives id, state and time. Fails as policy::demand_of,
-  /// and with kNotFound (E0901: `after` names a job that is not there).
+  /// and with kNotFound (E0901: `after` names a job that is not there) and kRefused (E0937: too
+  /// many of that user's; E0938: more than that user may have).
   [[nodiscard]] Result<JobId> submit(Job job, Now now);
   /// As many jobs like this one, the ids of which follow that of the array, which it returns.
   [[nodiscard]] Result<JobId> submit_array(const Job& job, const model::ArrayRange& range, Now now);
@@ -122,6 +123,7 @@ class Broker {
   [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
+  [[nodiscard]] Result<policy::Demand> admit(Job& job, std::size_t count) const;
   JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);
   void leave_line(const Job& job, Now now);

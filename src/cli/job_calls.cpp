@@ -64,11 +64,11 @@ std::string job_path(JobId id, std::string_view rest) {
   return "/v1/jobs/" + std::to_string(id) + std::string(rest);
 }
 
-Result<std::optional<JobCalls>> JobCalls::reach(IfNone if_none) {
+Result<std::optional<JobCalls>> JobCalls::reach() {
   auto client = client::broker_here(IfNone::kFail);
   if (client) return std::optional(JobCalls(*std::move(client)));
   if (client.error().id != "E0920") return std::move(client).error();
-  if (if_none == IfNone::kFail || !has_journal()) return std::optional<JobCalls>();
+  if (!has_journal()) return std::optional<JobCalls>();
   client = client::broker_here(IfNone::kStart);
   if (!client) return std::move(client).error();
   return std::optional(JobCalls(*std::move(client)));
@@ -81,7 +81,7 @@ Result<JobCalls> JobCalls::reach_or_start() {
 }
 
 Result<JobCalls> JobCalls::reach_for(std::string_view word) {
-  auto calls = reach(IfNone::kStart);
+  auto calls = reach();
   if (!calls) return std::move(calls).error();
   if (*calls) return **std::move(calls);
   return Error{ErrorCode::kNotFound, "E0901",

@@ -18,10 +18,9 @@ namespace berth::cli {
 
 class JobCalls {
  public:
-  /// nullopt: no broker runs; with kStart: and none ever did, for this user. One that left when it
-  /// was idle is started then, because only a broker reads what it wrote down. Fails as
-  /// client::reach.
-  [[nodiscard]] static Result<std::optional<JobCalls>> reach(client::IfNone if_none);
+  /// nullopt: no broker runs, and none ever did, for this user. One that left when it was idle is
+  /// started again, because only a broker reads what it wrote down. Fails as client::reach.
+  [[nodiscard]] static Result<std::optional<JobCalls>> reach();
   /// One is started where there is none. Fails as client::reach.
   [[nodiscard]] static Result<JobCalls> reach_or_start();
   /// The same as reach() where a job is to be had from it. Fails with kNotFound (E0901), too.

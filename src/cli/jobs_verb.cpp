@@ -56,12 +56,11 @@ Result<int> run_jobs(const Context& context) {
   const bool all = context.arguments.has("--all");
   const Filter filter{context.arguments.has("--mine"),
                       context.arguments.value("--user").value_or("")};
-  // What ended long ago is worth a broker that reads it; else there is one where work is left.
-  auto calls = JobCalls::reach(all ? client::IfNone::kStart : client::IfNone::kFail);
+  auto calls = JobCalls::reach();
   if (!calls) return std::move(calls).error();
   if (!*calls) {
     context.out(context.json ? output::jobs_json({}, {}, {})
-                             : text("no jobs: no broker runs") + "\n");
+                             : text("no jobs: no broker runs, and none did before") + "\n");
     return 0;
   }
   const auto answer = (*calls)->call("GET", all ? "/v1/jobs?all" : "/v1/jobs", kAnswerSoon);

@@ -42,11 +42,23 @@ using Variables = std::map<std::string, std::string>;
 
 /// What is decided before anything starts.
 struct Plan {
+  model::Request request;  // with a lease: as it was granted
   model::Snapshot snapshot;
   std::optional<client::Lease> lease;  // none: on the CPU, or nobody keeps leases here
   model::Placement placement;
   model::Environment environment;
+  std::optional<milliseconds> turned_after;  // so long its GPUs were not free: it is the CPU's now
 };
+
+/// In the language of now.
+Result<model::Placement> placement_of(const Plan& plan) {
+  auto placement = plan.lease ? plan.lease->placement(plan.request, plan.snapshot)
+                              : policy::place(plan.request, plan.snapshot);
+  if (placement && plan.turned_after)
+    placement->reasons = {
+        text("on the CPU: its GPUs were not free for {}", show_duration(*plan.turned_after))};
+  return placement;
+}
 
 /// As exit_code_of, but what is not the user's wording is 125: the small numbers belong to the
 /// command.
@@ -181,10 +193,12 @@ Result<Plan> make_plan(const Context& context, model::Request request, const Var
       note(context, text("its GPUs were not free for {}: it runs on the CPU",
                          show_duration(*job->or_cpu_after)));
       request = plan.lease->request(request);
+      plan.turned_after = job->or_cpu_after;
     }
     if (plan.lease && plan.lease->waited()) plan.snapshot = look(context, false);
   }
-  auto placement = plan.lease ? plan.lease->placement(request, plan.snapshot)
+  plan.request = request;
+  auto placement = plan.lease ? placement_of(plan)
                    : dry      ? policy::place(request, plan.snapshot, client::ledger_now())
                               : wait_for_place(context, *job, request, plan.snapshot);
   if (!placement) return std::move(placement).error();
@@ -295,12 +309,6 @@ void add_access(model::Report& report, const Plan& plan, const std::optional<Err
 /// Forms a report anew in the language of its reader.
 using Form = std::function<model::Report()>;
 
-/// The placement's, in the language of now.
-std::vector<std::string> reasons_of(const model::Request& request, const Plan& plan) {
-  const auto again = policy::place(request, plan.snapshot);
-  return again ? again->reasons : plan.placement.reasons;
-}
-
 /// JSON is for programs: its sentences change with --lang alone, as everywhere.
 std::string json_of(const Context& context, const Form& form) {
   const Language people = language();
@@ -392,7 +400,7 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
   const model::Report report = report_of(context, plan, request);
   const Form begun = [&] {
     model::Report again = report;
-    again.reasons = reasons_of(request, plan);
+    if (auto placement = placement_of(plan)) again.reasons = std::move(placement->reasons);
     return again;
   };
   run::Sampler sampler(inventory::Sources::from_environment(), plan.snapshot, plan.placement);

@@ -126,21 +126,15 @@ model::JobOutlook outlook_of(const Json& json) {
   return outlook;
 }
 
-Error error_in(const Response& response) {
-  const Json json = Json::parse(response.body, nullptr, false);
-  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-    const Json& error = json["error"];
-    return {error_code(value<std::string>(error, "code")).value_or(ErrorCode::kUnavailable),
-            value<std::string>(error, "id"), translated(value<std::string>(error, "message")),
-            translated(value<std::string>(error, "hint"))};
-  }
-  return {ErrorCode::kUnavailable, "E0922",
-          text("the broker's answer is not understood (status {})", response.status), ""};
+Error error_of(const Response& response) {
+  return error_in(response.body)
+      .value_or(Error{ErrorCode::kUnavailable, "E0922",
+                      text("the broker's answer is not understood (status {})", response.status)});
 }
 
 template <typename Read>
 auto read(const Response& response, Read take) -> Result<decltype(take(Json()))> try {
-  if (response.status >= 300) return error_in(response);
+  if (response.status >= 300) return error_of(response);
   return take(Json::parse(response.body));
 } catch (const Json::exception&) {
   return Error{ErrorCode::kUnavailable, "E0922",
@@ -148,6 +142,16 @@ auto read(const Response& response, Read take) -> Result<decltype(take(Json()))>
 }
 
 }  // namespace
+
+std::optional<Error> error_in(std::string_view json_text) {
+  const Json json = Json::parse(json_text, nullptr, false);
+  if (!json.is_object() || !json.contains("error") || !json["error"].is_object())
+    return std::nullopt;
+  const Json& error = json["error"];
+  return Error{error_code(value<std::string>(error, "code")).value_or(ErrorCode::kUnavailable),
+               value<std::string>(error, "id"), translated(value<std::string>(error, "message")),
+               translated(value<std::string>(error, "hint"))};
+}
 
 Result<Job> job_in(const Response& response) {
   return read(response, [](const Json& json) { return job_of(json.at("job")); });

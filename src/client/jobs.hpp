@@ -2,6 +2,8 @@
 // and commands) stays empty; what it tells in a way of tomorrow is passed over.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +12,10 @@
 #include "model/job.hpp"
 
 namespace berth::client {
+
+/// The error of an answer, or of another program with --json, in the language of who reads it
+/// here; nullopt where none is told.
+[[nodiscard]] std::optional<Error> error_in(std::string_view json_text);
 
 /// The job of an answer, or its error, as the broker said it. Fails with kUnavailable (E0922) where
 /// the answer is neither.

@@ -186,6 +186,18 @@ Result<bool> Lease::wait(milliseconds at_most) {
 }
 
 Error Lease::who_holds(const model::Snapshot& snapshot) {
+  // Who may not have more, or has to let another go first, waits for nobody's devices.
+  if (const auto answer = call("GET", path_of(job_.id, "/why")))
+    if (const auto outlook = outlook_in(*answer)) {
+      if (outlook->obstruction == "user_limit")
+        return Error{ErrorCode::kRefused, "E0412",
+                     text("you have as many devices or jobs as one user may have at a time"),
+                     "berth jobs --mine"};
+      if (outlook->obstruction == "reserved")
+        return Error{ErrorCode::kRefused, "E0412",
+                     text("what is free is kept for a job that comes first"),
+                     fmt::format("berth why {}", job_.id)};
+    }
   if (const auto answer = call("GET", "/v1/jobs"))
     if (const auto jobs = jobs_in(*answer))
       if (const auto place =

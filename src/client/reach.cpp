@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 
 #include "base/descriptor.hpp"
@@ -17,7 +15,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "client/jobs.hpp"
 #include "system/runtime_folder.hpp"
+#include "system/spawn.hpp"
 
 namespace berth::client {
 namespace {
@@ -28,51 +28,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMostPatience(40);
 constexpr const char* kIdle = "60s";
 
-Error cannot_start(const std::string& why) {
-  return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why),
-          "berth serve"};
+Error cannot_start(const std::string& why, const std::string& hint = "berth serve") {
+  return {ErrorCode::kUnavailable, "E0923", text("no broker could be started: {}", why), hint};
 }
-
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-  ~SpawnPlan() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-
-  /// In a session of its own, with nothing of ours but its words and variables; what it says goes
-  /// to `out`.
-  [[nodiscard]] int spawn(const std::string& program, std::vector<const char*> words, int out) {
-    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDWR, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, out, 1);
-    ::posix_spawn_file_actions_adddup2(&actions_, out, 2);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
-    ::posix_spawn_file_actions_addchdir_np(&actions_, "/");
-    sigset_t none;
-    sigset_t all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    words.push_back(nullptr);
-    pid_t child = -1;
-    // exec takes char* const[] for history's sake and changes nothing.
-    return ::posix_spawn(&child, program.c_str(), &actions_, &attributes_,
-                         const_cast<char* const*>(words.data()), environ);
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
 
 /// Its first line, or all that it said before it ended.
 std::string first_line(int from) {
@@ -91,14 +49,6 @@ std::string first_line(int from) {
   return said;
 }
 
-/// "error: what happened (E0907)" without what surrounds it.
-std::string reason_in(const std::string& said) {
-  std::string_view line(said);
-  line = trim(line.substr(0, line.find('\n')));
-  if (const auto at = line.find(": "); at != std::string_view::npos) line.remove_prefix(at + 2);
-  return line.empty() ? std::string(tr("it does not answer")) : printable(line);
-}
-
 enum class Started { kOurs, kAnother };
 
 /// One that says that it is ready, or that another has its place.
@@ -107,17 +57,24 @@ Result<Started> start(const std::string& program) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(::strerrordesc_np(errno));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
-  SpawnPlan plan;
-  const int problem =
-      plan.spawn(program, {"berth", "--lang", "en", "serve", "--idle", kIdle}, ours.get());
-  if (problem != 0) return cannot_start(::strerrordesc_np(problem));
+  const auto broker =
+      system::spawn({.program = program,
+                     .words = {"berth", "--lang", "en", "--json", "serve", "--idle", kIdle},
+                     .out = ours.get(),
+                     .err = ours.get(),
+                     .is_daemon = true});
+  if (broker.problem != 0) return cannot_start(::strerrordesc_np(broker.problem));
   ours.reset();
   const std::string said = first_line(theirs.get());
-  if (said.starts_with("serving ")) return Started::kOurs;
+  const auto error = error_in(said);
+  if (!error && said.starts_with('{')) return Started::kOurs;
+  if (!error)
+    return cannot_start(said.empty() ? std::string(tr("it does not answer"))
+                                     : printable(trim(said)));
   // Two clients at once start two brokers, of which one stays.
-  if (said.find("E0906") != std::string::npos || said.find("E0909") != std::string::npos)
-    return Started::kAnother;
-  return cannot_start(reason_in(said));
+  if (error->id == "E0906" || error->id == "E0909") return Started::kAnother;
+  return cannot_start(error->message + " (" + error->id + ")",
+                      error->hint.empty() ? "berth serve" : error->hint);
 }
 
 std::function<void(const std::string&)>& teller() {

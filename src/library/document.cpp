@@ -2,19 +2,18 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "library/program.hpp"
+#include "system/spawn.hpp"
 
 namespace berth::library {
 namespace {
@@ -32,39 +31,6 @@ Result<Pipe> make_pipe() {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_program(::strerrordesc_np(errno));
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-/// As a program that was started by nobody in particular: whatever signals the caller ignores or
-/// blocks, Ctrl-C ends it.
-Result<pid_t> spawn(const std::string& program, const std::vector<std::string>& words,
-                    const Pipe& out, const Pipe& err) {
-  std::vector<const char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const std::string& one : words) argv.push_back(one.c_str());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions = {};
-  posix_spawnattr_t attributes = {};
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out.out.get(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, err.out.get(), 2);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  sigset_t none;
-  sigset_t all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t child = -1;
-  // exec takes char* const[] for history's sake and changes nothing.
-  const int problem = ::posix_spawn(&child, program.c_str(), &actions, &attributes,
-                                    const_cast<char* const*>(argv.data()), environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (problem != 0) return no_program(printable(program) + ": " + ::strerrordesc_np(problem));
-  return child;
 }
 
 /// Both at once, until both have ended.
@@ -95,14 +61,16 @@ Result<Said> run_program(const std::vector<std::string>& words) {
   std::vector<std::string> all{"berth"};
   all.insert(all.end(), words.begin(), words.end());
   all.emplace_back("--json");
-  const auto child = spawn(path, all, *out, *err);
-  if (!child) return child.error();
+  const auto child = system::spawn(
+      {.program = path, .words = std::move(all), .out = out->out.get(), .err = err->out.get()});
+  if (child.problem != 0)
+    return no_program(printable(path) + ": " + ::strerrordesc_np(child.problem));
   out->out.reset();
   err->out.reset();
   Said said;
   read_all(*out, *err, said);
   int status = 0;
-  while (::waitpid(*child, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   said.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return said;

@@ -147,6 +147,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   const std::string& why = story.outlook.obstruction;
   if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
   if (!fits_at) {
+    if (why == "user_limit") lines.add(tr("when"), text("never: one user may not have so much"));
     if (why == "busy" || why == "never")
       lines.add(tr("when"), text("nobody knows: what is in the way has no lease, or is no job"));
     return;

@@ -27,6 +27,12 @@ milliseconds expected_rest(const RunningJob& job, Instant now, milliseconds at_l
                         : std::max(has_run, at_least);
 }
 
+/// Whether a user who has so much may have that, too.
+bool allows(const UserRules& rules, int devices, int jobs, const Demand& demand) {
+  return (!rules.most_jobs || jobs < *rules.most_jobs) &&
+         (!rules.most_devices || devices + demand.devices <= *rules.most_devices);
+}
+
 }  // namespace
 
 std::string_view name(Obstruction why) {
@@ -119,9 +125,9 @@ int Queue::tier_now(const WaitingJob& job, Instant now) const {
   return job.tier < 0 && now - job.queued >= rules_.aging ? 0 : job.tier;
 }
 
-bool Queue::at_limit(const User& user, const Demand& demand) const {
-  if (user.rules.most_jobs && user.jobs >= *user.rules.most_jobs) return true;
-  return user.rules.most_devices && user.devices + demand.devices > *user.rules.most_devices;
+UserRules Queue::rules(int user) const {
+  const auto found = users_.find(user);
+  return found == users_.end() ? UserRules() : found->second.rules;
 }
 
 // The line.
@@ -160,8 +166,8 @@ void Queue::begin(const RunningJob& job) {
   BERTH_CHECK(is_new);
   take(pool_, job.demand, job.devices);
   User& owner = users_[job.user];
-  ++owner.jobs;
-  owner.devices += static_cast<int>(job.devices.size());
+  ++owner.use.jobs;
+  owner.use.devices += static_cast<int>(job.devices.size());
   shares_.use(job.user, weight(pool_, job.demand, job.devices), job.started);
 }
 
@@ -183,8 +189,8 @@ void Queue::ended(JobId id, Instant now) {
   const RunningJob& job = entry->second;
   give_back(pool_, job.demand, job.devices);
   User& owner = users_[job.user];
-  --owner.jobs;
-  owner.devices -= static_cast<int>(job.devices.size());
+  --owner.use.jobs;
+  owner.use.devices -= static_cast<int>(job.devices.size());
   shares_.use(job.user, -weight(pool_, job.demand, job.devices), now);
   running_.erase(entry);
 }
@@ -229,7 +235,9 @@ std::optional<Queue::Reservation> Queue::reserve(const Demand& demand, Instant n
 
 Queue::Look Queue::look(const WaitingJob& job, std::optional<Reservation>& first,
                         Instant now) const {
-  if (at_limit(users_.at(job.user), job.demand)) return {Obstruction::kUserLimit, {}};
+  const User& owner = users_.at(job.user);
+  if (!allows(owner.rules, owner.use.devices, owner.use.jobs, job.demand))
+    return {Obstruction::kUserLimit, {}};
   const bool gone_by_then = first && job.time_limit && *job.time_limit <= first->from - now;
   auto devices = fit(!first || gone_by_then ? pool_ : common(pool_, first->beside), job.demand);
   if (devices) return {Obstruction::kNothing, *std::move(devices)};
@@ -268,9 +276,24 @@ Queue::Outlook Queue::outlook(JobId id, Instant now) const {
   return out;
 }
 
-std::optional<Instant> Queue::fits_at(const Demand& demand, Instant now) const {
-  const auto reservation = reserve(demand, now);
-  return reservation ? std::optional(reservation->from) : std::nullopt;
+std::optional<Instant> Queue::fits_at(int user, const Demand& demand, Instant now) const {
+  const auto owner = users_.find(user);
+  Use use = owner == users_.end() ? Use() : owner->second.use;
+  Pool beside = pool_;
+  const auto fits = [&] {
+    return allows(rules(user), use.devices, use.jobs, demand) && fit(beside, demand);
+  };
+  if (fits()) return now;
+  for (const Release& release : releases(now)) {
+    const RunningJob& job = running_.at(release.job);
+    give_back(beside, job.demand, job.devices);
+    if (job.user == user) {
+      --use.jobs;
+      use.devices -= static_cast<int>(job.devices.size());
+    }
+    if (fits()) return release.at;
+  }
+  return std::nullopt;
 }
 
 const WaitingJob* Queue::waiting(JobId job) const {

@@ -110,8 +110,10 @@ class Queue {
     bool by_limit = false;
   };
   [[nodiscard]] std::vector<Release> releases(Instant now) const;
-  /// When it would fit if nobody else was given anything; nullopt: not even then.
-  [[nodiscard]] std::optional<Instant> fits_at(const Demand& demand, Instant now) const;
+  /// When it would fit, and this user may have it, if nobody else was given anything; nullopt: not
+  /// even then.
+  [[nodiscard]] std::optional<Instant> fits_at(int user, const Demand& demand, Instant now) const;
+  [[nodiscard]] UserRules rules(int user) const;
 
   [[nodiscard]] const FairShare& shares() const { return shares_; }
   [[nodiscard]] const Pool& pool() const { return pool_; }
@@ -129,9 +131,12 @@ class Queue {
     JobId job = 0;
     auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
+  struct Use {
+    int devices = 0, jobs = 0;  // running
+  };
   struct User {
     UserRules rules;
-    int devices = 0, jobs = 0;  // running
+    Use use;
     std::map<Kind, std::set<Place>> lines;
     std::set<std::pair<Place, const Kind*>> heads;  // the first of each line
   };
@@ -148,7 +153,6 @@ class Queue {
   [[nodiscard]] Look look(const WaitingJob& job, std::optional<Reservation>& first,
                           Instant now) const;
   [[nodiscard]] std::optional<Reservation> reserve(const Demand& demand, Instant now) const;
-  [[nodiscard]] bool at_limit(const User& user, const Demand& demand) const;
   [[nodiscard]] int tier_now(const WaitingJob& job, Instant now) const;
   void begin(const RunningJob& job);
 

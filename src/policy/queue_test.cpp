@@ -244,11 +244,17 @@ TEST_CASE("A limit of a user holds that user alone") {
   queue.set_user(1, {.most_jobs = 1});
   for (JobId id = 1; id <= 3; ++id) queue.add(job(id, 0, 1));
   for (JobId id = 4; id <= 5; ++id) queue.add(job(id, 1, 1));
-  queue.add(job(6, 2, 1));
+  WaitingJob other = job(6, 2, 1);
+  other.time_limit = seconds(90);
+  queue.add(other);
   CHECK(start_all(queue, seconds(0)).size() == 4);
   CHECK(queue.outlook(3, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.outlook(5, seconds(0)).obstruction == Obstruction::kUserLimit);
   CHECK(queue.waiting(6) == nullptr);
+  // One that may not have more waits for its own, whatever else comes free before.
+  CHECK(queue.fits_at(0, {.devices = 1}, seconds(60)) == Instant(seconds(120)));
+  CHECK_FALSE(queue.fits_at(0, {.devices = 3}, seconds(60)));
+  CHECK(queue.fits_at(3, {.devices = 1}, seconds(60)) == Instant(seconds(90)));
 }
 
 TEST_CASE("A job that gives way is served after a day of waiting, though others keep coming") {
@@ -271,8 +277,8 @@ TEST_CASE("What this machine has not got is told apart from what is busy") {
   queue.add(job(2, 0, 2));
   CHECK(queue.outlook(1, seconds(0)).obstruction == Obstruction::kNever);
   CHECK(start_all(queue, seconds(0)) == Ids{2});
-  CHECK_FALSE(queue.fits_at({.devices = 3}, seconds(0)));
-  CHECK(queue.fits_at({.devices = 1}, seconds(10)) == Instant(minutes(1) + seconds(10)));
+  CHECK_FALSE(queue.fits_at(0, {.devices = 3}, seconds(0)));
+  CHECK(queue.fits_at(0, {.devices = 1}, seconds(10)) == Instant(minutes(1) + seconds(10)));
 }
 
 TEST_CASE("A drained device is given to nobody, and comes back") {

@@ -247,7 +247,8 @@ void Api::outlook(JobId id, const Answer& answer) {
     const auto seen = queue.outlook(id, at.steady);
     out.obstruction = policy::name(seen.obstruction);
     out.before = seen.before;
-    if (const auto fits = queue.fits_at(waiting->demand, at.steady)) out.fits_at = wall(*fits);
+    if (const auto fits = queue.fits_at(waiting->user, waiting->demand, at.steady))
+      out.fits_at = wall(*fits);
     for (const auto& one : queue.releases(at.steady))
       out.releases.push_back({one.job, wall(one.at), one.by_limit});
   }

@@ -42,13 +42,12 @@ class OwnBroker(Machine):
         self.kill_brokers()
         self.assertEqual(self.states(), ["running", "waiting", "held"])
         self.assertTrue(wait_until(lambda: self.states() == ["done", "done", "held"]))
-        # Where nothing is left, nothing is started to look.
+        # What has ended is worth a broker, too: it is what is asked for in the morning.
         self.run_berth("cancel", str(held))
         for broker in self.brokers():
             os.kill(broker, signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not self.brokers()))
-        self.assertEqual(self.run_berth("jobs").stdout, "no jobs: no broker runs\n")
-        self.assertEqual(self.brokers(), [])
+        self.assertEqual(self.states(), ["done", "done", "cancelled"])
 
     def test_a_broker_that_was_told_to_end_with_work_left_is_followed(self):
         self.queue("--gpus", "4", "--", "sleep", "1000")

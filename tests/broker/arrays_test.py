@@ -84,9 +84,10 @@ class Arrays(Machine):
 
     def test_who_would_take_the_cpu_gets_it_after_the_time_they_gave(self):
         self.says("drain", "0", "1", "2", "3")
-        done = self.run_berth("run", "--gpus", "1", "--or-cpu-after", "1s", "--", "sh", "-c", "echo [$CUDA_VISIBLE_DEVICES]")
+        done = self.run_berth("run", "--gpus", "1", "--or-cpu-after", "1s", "--report", "-", "--", "sh", "-c", "echo [$CUDA_VISIBLE_DEVICES]")
         self.assertEqual((done.returncode, done.stdout), (0, "[-1]\n"), done.stderr)
         self.assertIn("it runs on the CPU", done.stderr)
+        self.assertIn("why   on the CPU: its GPUs were not free for 1.0 s\n", done.stderr)
         queued = str(self.document("run", "--queue", "--gpus", "1", "--or-cpu-after", "1s", "--", "sh", "-c",
                                    "echo [$CUDA_VISIBLE_DEVICES]")["job"]["id"])
         self.assertEqual(self.run_berth("wait", queued).returncode, 0)

@@ -87,7 +87,7 @@ class Queue(Caller):
         self.says("wait", "2")
 
     def test_without_a_broker_there_are_no_jobs(self):
-        self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
         self.assertEqual(self.document("jobs", "--all"), {"schema": 1, "jobs": [], "elsewhere": [], "drained": []})
         for verb in ("why", "logs", "cancel", "hold", "release"):
             done = self.berth(verb, "1")
@@ -95,7 +95,7 @@ class Queue(Caller):
             self.assertIn("E0901", done.stderr)
         self.assertEqual(self.berth("wait", "1").returncode, 125)
         # None of them started one.
-        self.assertEqual(self.says("jobs"), "no jobs: no broker runs\n")
+        self.assertEqual(self.says("jobs"), "no jobs: no broker runs, and none did before\n")
 
     def test_a_verb_needs_its_job(self):
         for words in (["why"], ["why", "1", "2"], ["logs"], ["wait"], ["cancel"], ["hold"], ["release"]):

@@ -126,6 +126,10 @@ class Leases(Machine):
         self.assertEqual((done.returncode, done.stdout), (0, "0 job\n"))
         self.assertIn("no lease:", done.stderr)
         self.assertIn("E0907", done.stderr)
+        queued = self.run_berth("run", "--queue", "--", "true", BERTH_STATE_DIR=f"{blocked}/state")
+        self.assertEqual(queued.returncode, 125)
+        self.assertRegex(queued.stderr, r"no broker could be started: .* \(E0907\) \(E0923\)")
+        self.assertIn(f"hint: ls -ld {blocked}/state", queued.stderr)  # its own, not "berth serve"
 
 
 if __name__ == "__main__":

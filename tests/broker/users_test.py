@@ -67,6 +67,25 @@ class Users(MachineOfAll):
         self.assertEqual(alice("wait", job).returncode, 0)
         self.assertEqual(alice("logs", job).stdout.split(), ["120", "400", str(os.nice(0) + 4)])
 
+    def test_who_may_not_have_more_is_told_so_and_never_waits_for_what_is_not_allowed(self):
+        settings = pathlib.Path("/run/limits.toml")
+        settings.write_text("[everyone]\nmost_devices = 2\n")
+        self.stop()
+        self.serve(None, "--config", str(settings))
+        alice = self.person("alice")
+        for words in (["run", "--queue", "--gpus", "3"], ["run", "--no-wait", "--gpus", "3"], ["run", "--queue", "--array", "1-2", "--gpus", "3"]):
+            done = alice(*words, "--", "true")
+            self.assertEqual(done.returncode, 125, words)
+            self.assertIn("one user may have 2 devices at a time, and 3 were asked for (E0938)", done.stderr)
+            self.assertIn("hint: berth run --gpus 2 …", done.stderr)
+        self.queue(alice, "--gpus", "2", "--time-limit", "1h", "--", "sleep", "1000")
+        done = alice("run", "--no-wait", "--gpus", "1", "--", "true")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("you have as many devices or jobs as one user may have at a time", done.stderr)
+        why = alice("why", str(self.queue(alice, "--gpus", "1", "--", "true"))).stdout
+        self.assertIn("alice has as many devices or jobs as one user may have at a time", why)
+        self.assertRegex(why, "when .*: then the time limit of job [0-9]+ \\(alice\\) is over")
+
     def test_a_user_whom_the_settings_name_must_be_there(self):
         settings = pathlib.Path("/run/berth.toml")
         settings.write_text("[user.nosuch]\nweight = 2\n[user.54321]\nweight = 2\n")

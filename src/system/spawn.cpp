@@ -1,0 +1,43 @@
+#include "system/spawn.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace berth::system {
+
+Spawned spawn(const Start& start) {
+  std::vector<const char*> words;
+  words.reserve(start.words.size() + 1);
+  for (const std::string& one : start.words) words.push_back(one.c_str());
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions = {};
+  posix_spawnattr_t attributes = {};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, start.out, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, start.err, 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  if (start.is_daemon) ::posix_spawn_file_actions_addchdir_np(&actions, "/");
+  sigset_t none;
+  sigset_t all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  const int session = start.is_daemon ? POSIX_SPAWN_SETSID : 0;
+  ::posix_spawnattr_setflags(
+      &attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  Spawned spawned;
+  // exec takes char* const[] for history's sake and changes nothing.
+  spawned.problem = ::posix_spawn(&spawned.pid, start.program.c_str(), &actions, &attributes,
+                                  const_cast<char* const*>(words.data()), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return spawned;
+}
+
+}  // namespace berth::system
