@@ -126,25 +126,25 @@ model::Snapshot look(const Context& context, bool details) {
   return seen;
 }
 
-/// Where there is no broker nobody tells when a device becomes free, so it looks again now and
-/// then.
+/// Where no broker gives leases nobody tells when a device becomes free, so it looks again now and
+/// then. One that can give none, its disk being full, still knows what it gave.
 Result<model::Placement> wait_for_place(const Context& context, const model::Job& job,
                                         const model::Request& request, model::Snapshot& snapshot) {
   const auto begun = std::chrono::steady_clock::now();
-  auto placement = policy::place(request, snapshot);
+  auto placement = policy::place(request, snapshot, client::ledger_now());
   if (placement || placement.error().id != "E0412") return placement;
   snapshot = look(context, true);  // who holds what, in words
-  placement = policy::place(request, snapshot);
+  placement = policy::place(request, snapshot, client::ledger_now());
   bool said = false;
   while (!placement && placement.error().id == "E0412" && !never_waits(context)) {
     ::poll(nullptr, 0, said ? 2000 : 1000);
     if (!said) note_waiting(context, request, placement.error());
     said = true;
     snapshot = look(context, true);
-    placement = policy::place(request, snapshot);
+    placement = policy::place(request, snapshot, client::ledger_now());
     if (!placement && job.or_cpu_after &&
         std::chrono::steady_clock::now() - begun >= *job.or_cpu_after)
-      placement = policy::place(policy::on_cpu(request), snapshot);
+      placement = policy::place(policy::on_cpu(request), snapshot, client::ledger_now());
   }
   return placement;
 }

@@ -228,6 +228,12 @@ std::optional<model::Outcome> outcome_of(const std::string& job_files) {
   return outcome;
 }
 
+std::optional<std::int64_t> ended_at(const std::string& job_files) {
+  struct stat about = {};
+  if (::lstat(status_file(job_files).c_str(), &about) != 0) return std::nullopt;
+  return about.st_mtim.tv_sec * 1000LL + about.st_mtim.tv_nsec / 1'000'000;
+}
+
 std::string log_of(const std::string& job_files) {
   return job_files + ".log";
 }

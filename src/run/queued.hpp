@@ -26,6 +26,8 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
 /// How it ended; nullopt: it did not, or nobody could write it down.
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
+/// When that was written down, by the wall's clock in milliseconds; before it ended: when it began.
+[[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
 [[nodiscard]] std::string log_of(const std::string& job_files);
 void remove_files(const std::string& job_files);
 

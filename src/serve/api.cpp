@@ -87,6 +87,7 @@ output::ShownJob Api::shown(const Job& job, const Call& call) const {
 }
 
 void Api::act(const Call& call, const Answer& answer) {
+  if (call.method != "GET" && execution_.fault()) return answer.send(refusal(*execution_.fault()));
   // Nobody is told what is not written down.
   if (call.method == "GET") answer_all();
   const auto parts = split(std::string_view(call.path).substr(call.path.empty() ? 0 : 1), '/');

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio.hpp>
 #include <chrono>
+#include <csignal>
 
 #include "base/text.hpp"
 #include "broker/journal.hpp"
@@ -28,7 +29,6 @@ using boost::system::error_code;
 /// calls come all the time the next look is begun before, so that none of them waits for it.
 constexpr std::chrono::seconds kFresh(2);
 constexpr std::chrono::seconds kSoonOld(1);
-constexpr std::chrono::milliseconds kLastWords(200);
 constexpr std::uint64_t kBeat = 15;  // ticks
 
 class Daemon {
@@ -107,7 +107,9 @@ class Daemon {
     if (!is_restored_) {
       is_restored_ = true;
       execution_.restore();
-      if (ready_ && !execution_.fault()) ready_();
+      // What cannot be written may be later; what cannot be read needs somebody.
+      if (execution_.fault() && execution_.fault()->id != "E0908") return loop_.stop();
+      if (ready_) ready_();
     }
     for (auto& [call, answer] : std::exchange(held_, {})) api_.act(call, answer);
     execution_.settle();
@@ -116,7 +118,12 @@ class Daemon {
 
   void rest() {
     api_.answer_all();
-    leave_at_a_fault();
+    execution_.go_back();
+  }
+
+  void mind_fault() {
+    execution_.go_back();
+    if (execution_.fault() && execution_.retry()) look();
   }
 
   void take(Call call, const Answer& answer) {
@@ -139,6 +146,7 @@ class Daemon {
     tick_.async_wait([this](error_code problem) {
       if (problem) return;
       if (execution_.is_dirty()) asio::post(syncing_, [this] { execution_.sync(); });
+      mind_fault();
       execution_.tidy(now().steady - last_call_ > std::chrono::seconds(1));
       if (is_restored_) execution_.mind_clock();
       execution_.mind_time();
@@ -157,8 +165,7 @@ class Daemon {
       if (options_.idle_seconds > 0 && is_idle &&
           now().steady - last_call_ > std::chrono::seconds(options_.idle_seconds))
         return loop_.stop();
-      leave_at_a_fault();
-      if (!leaving_) tick();
+      tick();
     });
   }
 
@@ -171,14 +178,6 @@ class Daemon {
   void note(const std::vector<std::string>& sentences) const {
     for (const std::string& sentence : sentences)
       if (options_.note) options_.note(sentence);
-  }
-
-  /// The answers that say what happened still go out.
-  void leave_at_a_fault() {
-    if (!execution_.fault() || leaving_) return;
-    leaving_ = true;
-    tick_.expires_after(kLastWords);
-    tick_.async_wait([this](error_code) { loop_.stop(); });
   }
 
   const DaemonOptions& options_;
@@ -196,7 +195,7 @@ class Daemon {
   std::size_t look_through_at_ = 64;           // so many, for clients that have gone
   policy::Instant seen_at_{-1'000'000}, forgot_at_{-1'000'000}, last_call_ = now().steady;
   std::uint64_t ticks_ = 0;
-  bool looking_ = false, is_restored_ = false, leaving_ = false;
+  bool looking_ = false, is_restored_ = false;
   Observer observer_;  // last: its thread ends before what it tells is gone
 };
 
@@ -232,6 +231,9 @@ Status run_daemon(const DaemonOptions& options, const std::function<void()>& rea
   auto launcher = Launcher::start(options.state_folder, options.for_all, options.lock_folder);
   if (!launcher) return std::move(launcher).error();
   open_as_many_files_as_may_be();
+  // Who started it may have gone, and with them who reads its notes. Jobs do not have this: the
+  // nursery is older.
+  std::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(options, *std::move(journal), *std::move(launcher), std::move(fence),
                 std::move(outsiders));
   return daemon.run(ready);

@@ -68,7 +68,14 @@ void Execution::enclose(JobId id) {
 void Execution::end(JobId id, JobState state, const std::optional<model::Outcome>& outcome,
                     std::string why) {
   if (fence_) broker_.set_refusals(id, fence_->release(id));
-  broker_.end(id, state, outcome, std::move(why), now());
+  // Where no broker was there when it ended, its file knows the time.
+  constexpr std::int64_t kWhile = 1000;
+  broker::Now at = now();
+  if (const auto ended = outcome ? launcher_.ended_at(id) : std::nullopt;
+      ended && *ended < at.unix_milliseconds - kWhile)
+    at.unix_milliseconds =
+        std::max(*ended, broker_.job(id)->started_unix_milliseconds.value_or(*ended));
+  broker_.end(id, state, outcome, std::move(why), at);
 }
 
 void Execution::know_user(const Job& job) {
@@ -86,15 +93,19 @@ bool Execution::settle() {
       if (!broker_.job(id)->queued) enclose(id);  // others when they are launched
     locks_.keep(leased_units());
     const auto changed = broker_.changed();
-    if (changed.empty()) return true;
+    if (changed.empty()) {
+      tell_stopped();
+      return true;
+    }
     std::vector<const Job*> rows;
     rows.reserve(changed.size());
     for (const JobId id : changed) rows.push_back(broker_.job(id));
     if (auto written = journal_.write(rows); !written) {
-      fault_ = written.error();
+      fail(written.error());
       return false;
     }
     is_dirty_ = true;
+    tell_stopped();
     changed_(changed);
     // Only what is written down may run: a broker that follows this one would start it again.
     for (const JobId id : started)
@@ -188,7 +199,7 @@ Status Execution::enter(JobId id, const std::vector<model::ProcessId>& processes
 Status Execution::drain(const std::string& unit, bool drained) {
   if (auto done = broker_.drain(unit, drained); !done) return done;
   auto written = journal_.set_value(kDrained, nlohmann::json(broker_.drained()).dump());
-  if (!written) fault_ = written.error();
+  if (!written) fail(written.error());
   is_dirty_ = true;
   return written;
 }
@@ -276,9 +287,14 @@ void Execution::stop(JobId id, const model::ToldToEnd& how) {
     end(id, how.state, {}, how.why);
     return;
   }
-  if (stopped_.contains(id) || !watches_.signal(id, SIGTERM)) return;
+  if (stopped_.contains(id) || !watches_.signal(id, 0)) return;
   stopped_.emplace(id, Stopped{now().steady});
   broker_.tell_to_end(id, how);
+  to_tell_.push_back(id);
+}
+
+void Execution::tell_stopped() {
+  for (const JobId id : std::exchange(to_tell_, {})) watches_.signal(id, SIGTERM);
 }
 
 /// What was told to end and did not. A keeper ends in order all that it has; the front of a job in
@@ -301,7 +317,8 @@ void Execution::press(policy::Instant at) {
 void Execution::mind_time() {
   stop_what_is_over_its_limit();
   broker_.turn_to_cpu(now());
-  settle();
+  // A limit holds also where nothing can be written down.
+  if (!settle()) tell_stopped();
 }
 
 void Execution::stop_what_is_over_its_limit() {

@@ -1,6 +1,8 @@
 // Execution: carries out what the broker decides, and tells it what became of it. Every change is
-// in the journal before anyone is told of it and before anything is started; where the journal
-// refuses it, there is a fault(), and the daemon ends, to begin again from what was written.
+// in the journal before anyone is told of it and before anything is started, or ended because
+// somebody wished so. Where the journal refuses it (the disk is full), there is a fault(): the
+// state is again what was written, nothing new is taken or started, and what runs is looked after
+// until the journal takes what is written to it.
 #pragma once
 
 #include <deque>
@@ -56,6 +58,10 @@ class Execution {
   void restore();
   /// Starts what fits, writes down what changed, and tells of it. False where there is a fault.
   bool settle();
+  /// After a fault: what was not written down did not happen.
+  void go_back();
+  /// Whether the journal takes something again; then there is no fault any more.
+  bool retry();
 
   // What callers may ask for; each needs a settle() after it. Who they are the kernel has said.
 
@@ -126,13 +132,16 @@ class Execution {
   void launch_next();
   void launch(model::JobId id);
   void stop(model::JobId id, const model::ToldToEnd& how);
+  void tell_stopped();
   void press(policy::Instant at);
+  void fail(Error error);
   /// What is told of an end that was asked for; else the other.
   [[nodiscard]] model::ToldToEnd how_stopped(model::JobId id, const model::ToldToEnd& else_so);
   void stop_what_is_over_its_limit();
 
   // Values in the journal.
-  static constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock";
+  static constexpr const char *kDrained = "drained", *kShares = "shares", *kClock = "clock",
+                              *kTried = "tried";
 
   boost::asio::io_context& loop_;
   const DaemonOptions& options_;
@@ -150,7 +159,9 @@ class Execution {
   std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
+  std::vector<model::JobId> to_tell_;  // of those, who is told when it is written down
   std::optional<Error> fault_;
+  bool is_ahead_ = false;  // of the journal, which refused it
   bool is_dirty_ = false;
   std::set<std::uint32_t> known_users_;
   std::map<model::JobId, std::uint64_t> output_bytes_;  // of jobs that ended

@@ -35,6 +35,9 @@ class Launcher {
   [[nodiscard]] std::optional<model::Outcome> outcome(model::JobId job) const {
     return run::outcome_of(files(job));
   }
+  [[nodiscard]] std::optional<std::int64_t> ended_at(model::JobId job) const {
+    return run::ended_at(files(job));
+  }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }
   /// What a broker that died between two steps has left.

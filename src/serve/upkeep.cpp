@@ -34,7 +34,7 @@ std::uint64_t bytes_on_disk(const std::string& path) {
 void Execution::restore() {
   auto jobs = journal_.jobs();
   if (!jobs) {
-    fault_ = jobs.error();
+    fail(jobs.error());
     return;
   }
   // By the clock of who wrote it; what was done to that since, mind_clock() finds.
@@ -42,8 +42,7 @@ void Execution::restore() {
   const bool is_restarted = clock_.is_of_another_start(clock);
   clock_.resume(clock);
   if (clock_.record() != clock)
-    if (auto written = journal_.set_value(kClock, clock_.record()); !written)
-      fault_ = written.error();
+    if (auto written = journal_.set_value(kClock, clock_.record()); !written) fail(written.error());
   restore_drained();
   restore_shares();
   for (const bool runs : {true, false})
@@ -115,6 +114,40 @@ void Execution::find_again(const Job& job, bool is_restarted) {
   if (job.told_to_end) stop(job.id, *job.told_to_end);
 }
 
+// A journal that cannot be written.
+
+void Execution::fail(Error error) {
+  if (!fault_)
+    notes_.push_back(text("{}: nothing new is taken or started until it can be", error.message));
+  fault_ = std::move(error);
+  is_ahead_ = true;
+}
+
+void Execution::go_back() {
+  if (!std::exchange(is_ahead_, false)) return;
+  model::Snapshot machine = broker_.snapshot();
+  broker_ = broker::Broker(options_.settings.rules);
+  broker_.see(std::move(machine), {});
+  known_users_.clear();
+  to_launch_.clear();
+  to_tell_.clear();
+  stopped_.clear();
+  for (const JobRoot& root : watches_.roots()) watches_.forget(root.job);
+  restore();
+}
+
+bool Execution::retry() {
+  if (!fault_) return true;
+  const auto written = journal_.set_value(kTried, std::to_string(now().unix_milliseconds));
+  if (!written) return false;
+  fault_.reset();
+  notes_.emplace_back(tr("the journal can be written again"));
+  // What ended meanwhile is found again, and written down this time.
+  is_ahead_ = true;
+  go_back();
+  return !fault_;
+}
+
 // What time brings.
 
 void Execution::keep_shares() {
@@ -126,7 +159,7 @@ void Execution::keep_shares() {
   const Json before = Json::parse(shares_, nullptr, false);
   if (before.is_object() && before.value("ahead", Json::object()) == ahead) return;
   shares_ = Json{{"at", now().unix_milliseconds}, {"ahead", ahead}}.dump();
-  if (auto written = journal_.set_value(kShares, shares_); !written) fault_ = written.error();
+  if (auto written = journal_.set_value(kShares, shares_); !written) fail(written.error());
   is_dirty_ = true;
 }
 
@@ -181,7 +214,7 @@ void Execution::mind_clock() {
   // All at once: half of it would be moved twice by the next broker.
   if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}, {kShares, shares_}});
       !written) {
-    fault_ = written.error();
+    fail(written.error());
     return;
   }
   is_dirty_ = true;
@@ -221,7 +254,7 @@ void Execution::forget_old() {
     noted_bytes_.erase(id);
   }
   if (auto written = journal_.write({}, gone); !written) {
-    fault_ = written.error();
+    fail(written.error());
     return;
   }
   for (const JobId id : gone) launcher_.forget(id);

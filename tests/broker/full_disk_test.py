@@ -3,6 +3,7 @@
 
 usage: full_disk_test.py BERTH
 """
+import json
 import os
 import subprocess
 import sys
@@ -71,14 +72,28 @@ class FullDisk(Machine):
             if done.returncode != 0:
                 break
         self.assertRegex(done.stderr, r"error: the journal \S+journal.db cannot be written: .*full.*\(E0908\)\n\nhint: df -h ")
-        # A job in a terminal runs all the same; one that ran goes on, and its end is written down.
-        job = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", "exit 3")
-        self.assertEqual(job.returncode, 3)
+        # It goes on to tell what it knows, and nobody is told what was not written down.
+        known = {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs")["jobs"]}
+        self.assertEqual(set(known), {ends_meanwhile, ends_later, *confirmed})
+        self.refused("cancel", str(ends_later), identifier="E0908", hint="df -h ")
+        # A job in a terminal runs without a lease, but on nothing that another has.
+        job = self.run_berth("run", "--gpus", "1", "--no-wait", "--", "sh", "-c", "exit 3")
+        self.assertEqual(job.returncode, 6, job.stderr)
+        self.assertEqual(self.run_berth("run", "--cpu", "--", "sh", "-c", "exit 3").returncode, 3)
         (self.folder / "now").touch()
+        ends_on = {one["index"] for one in json.loads(self.run_berth("ls", "--json").stdout)["devices"]
+                   for lease in one["leases"] or [] if lease["job"] == ends_later}
+        self.assertEqual(len(ends_on), 2)
+        job = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.assertIn("no lease: ", job.stderr)
+        self.assertNotIn(int(job.stdout), ends_on)
+        # What ran goes on, and its end is written down.
         status = self.state / "jobs" / f"{ends_meanwhile}.status"
         self.assertTrue(wait_until(lambda: "exit_code" in status.read_text()))
-        self.assertTrue(wait_until(lambda: not self.brokers(), 70))
+        [broker] = self.brokers()
         subprocess.run(["mount", "-o", "remount,size=64m", self.state], check=True)
+        self.assertTrue(wait_until(lambda: self.run_berth("run", "--queue", "--cpu", "--", "true").returncode == 0))
+        self.assertEqual(self.brokers(), [broker])
         self.assertEqual(self.run_berth("wait", str(ends_meanwhile)).returncode, 5)
         known = {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs")["jobs"]}
         for number in confirmed:
@@ -104,7 +119,7 @@ class FullDisk(Machine):
             else:
                 self.read_only(True)
             self.refused("serve", identifier="(E0907)", hint="ls -l")
-            self.refused("run", "--queue", "--", "true", identifier="journal", hint="berth serve")
+            self.refused("run", "--queue", "--", "true", identifier="journal", hint="ls -l")
             job = self.run_berth("run", "--gpus", "1", "--", "sh", "-c", "exit 3")
             self.assertEqual(job.returncode, 3)
             self.assertIn("no lease: ", job.stderr)

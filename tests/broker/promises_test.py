@@ -54,7 +54,7 @@ class Promises(Calls):
         self.says("wait", self.queue("--cpu", "--", "true"))  # the broker is there, with limits of its own
         hard = str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
         nice = os.nice(0)
-        had = self.limits_of_a_job("ulimit -Sn 300; ulimit -Sv 8000000; ulimit -c 0; renice -n 3 $$ > /dev/null")
+        had = self.limits_of_a_job(f"ulimit -Sn 300; ulimit -Sv 8000000; ulimit -c 0; renice -n {nice + 3} $$ > /dev/null")
         self.assertEqual(had, ["300", hard, "8000000", "0", str(nice + 3)])
         self.assertEqual(self.limits_of_a_job("ulimit -n 200")[:2], ["200", "200"])
 

@@ -62,7 +62,7 @@ class Users(MachineOfAll):
 
     def test_nobody_gets_rid_of_a_limit_by_queueing(self):
         alice = self.person("alice")
-        script = 'ulimit -n 120; ulimit -u 400; renice -n 4 $$ > /dev/null; "$0" run --queue --cpu -- bash -c "ulimit -Hn; ulimit -Hu; nice"'
+        script = f'ulimit -n 120; ulimit -u 400; renice -n {os.nice(0) + 4} $$ > /dev/null; "$0" run --queue --cpu -- bash -c "ulimit -Hn; ulimit -Hu; nice"'
         job = alice.command("bash", "-c", script, self.berth).stdout.split()[1]
         self.assertEqual(alice("wait", job).returncode, 0)
         self.assertEqual(alice("logs", job).stdout.split(), ["120", "400", str(os.nice(0) + 4)])
