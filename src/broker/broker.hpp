@@ -40,6 +40,8 @@ struct Caller {
 
 /// E0901
 [[nodiscard]] Error no_such_job(JobId id);
+/// E0902
+[[nodiscard]] Error not_yours(const Job& job);
 
 class Broker {
  public:
@@ -123,6 +125,8 @@ class Broker {
   [[nodiscard]] std::string number(model::JobId job_or_array) const;
   [[nodiscard]] Status check_after(const Job& job) const;
   [[nodiscard]] Result<policy::Demand> demand_of(Job& job) const;
+  [[nodiscard]] static int user_of(const Job& job);
+  [[nodiscard]] static bool takes_a_core(const Job& job, int devices);
   [[nodiscard]] Result<policy::Demand> admit(Job& job, std::size_t count) const;
   JobId enter(Job job, const policy::Demand& demand, Now now);
   void stand_in_line(const Job& job);

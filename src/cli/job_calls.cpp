@@ -111,7 +111,11 @@ Result<client::Response> JobCalls::call(std::string_view method, const std::stri
 Result<std::vector<Job>> JobCalls::jobs(JobId id) {
   const auto answer = call("GET", job_path(id), kAnswerSoon);
   if (!answer) return answer.error();
-  return client::jobs_in(*answer);
+  auto found = client::jobs_in(*answer);
+  if (found || found.error().id != "E0901" || left_with_own().empty()) return found;
+  Error error = found.error();
+  error.hint = left_with_own();
+  return error;
 }
 
 Result<Job> JobCalls::job(JobId id) {

@@ -25,6 +25,8 @@ class JobCalls {
   [[nodiscard]] static Result<JobCalls> reach_or_start();
   /// The same as reach() where a job is to be had from it. Fails with kNotFound (E0901), too.
   [[nodiscard]] static Result<JobCalls> reach_for(std::string_view word);
+  /// As client::left_with_own.
+  [[nodiscard]] std::string left_with_own() const { return client::left_with_own(client_); }
 
   /// A broker that goes away meanwhile is followed by another, which is asked again. `at_most` 0:
   /// for ever.

@@ -87,6 +87,12 @@ Result<int> run_jobs(const Context& context) {
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
   for (const Job& job : *jobs) add_output_bytes(job, view);
+  if (const std::string left = (*calls)->left_with_own(); !left.empty())
+    context.err(
+        text("note: {}", text("a broker of your own has jobs as well, and starts none beside "
+                              "this one: {}",
+                              left)) +
+        "\n");
   if (jobs->empty()) {
     context.out(none_words(filter, all) + "\n" + output::drained_words(view));
     return 0;

@@ -47,10 +47,14 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
 void add_leases(model::Snapshot& snapshot) {
   auto client = client::broker_here(client::IfNone::kGlance);
   if (!client) return;
-  const auto answer = client->call("GET", "/v1/jobs", {}, kPatience);
-  if (!answer) return;
-  const auto jobs = client::jobs_in(*answer);
-  if (!jobs) return;
+  const auto answer = client->call("GET", "/v1/jobs?running", {}, kPatience);
+  const auto jobs =
+      answer ? client::jobs_in(*answer) : Result<std::vector<model::Job>>(answer.error());
+  if (!jobs) {
+    snapshot.notes.push_back(text("which devices jobs have is not known: {} ({})",
+                                  jobs.error().message, jobs.error().id));
+    return;
+  }
   snapshot.leases = client::ledger_of(*jobs, client::closed_in(*answer)).holdings;
   std::vector<serve::JobRoot> roots;
   for (const model::Job& job : *jobs)

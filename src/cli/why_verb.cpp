@@ -243,7 +243,10 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
   auto outlook = client::outlook_in(*why);
   if (!outlook) return std::move(outlook).error();
   story.outlook = *std::move(outlook);
-  const auto list = calls.call("GET", "/v1/jobs", kAnswerSoon);
+  std::string also;
+  for (const auto* ids : {&story.outlook.before, &story.job.after})
+    for (const model::JobId id : *ids) also += (also.empty() ? "" : ",") + std::to_string(id);
+  const auto list = calls.call("GET", "/v1/jobs?running&also=" + also, kAnswerSoon);
   if (!list) return list.error();
   auto jobs = client::jobs_in(*list);
   if (!jobs) return std::move(jobs).error();

@@ -102,7 +102,7 @@ model::Ledger ledger_of(const std::vector<Job>& jobs, const Closed& closed) {
 model::Ledger ledger_now() {
   auto client = broker_here(IfNone::kGlance);
   if (!client) return {};
-  const auto answer = client->call("GET", "/v1/jobs", {}, kSoon);
+  const auto answer = client->call("GET", "/v1/jobs?running", {}, kSoon);
   if (!answer) return {};
   const auto jobs = jobs_in(*answer);
   return jobs ? ledger_of(*jobs, closed_in(*answer)) : model::Ledger();
@@ -198,7 +198,7 @@ Error Lease::who_holds(const model::Snapshot& snapshot) {
                      text("what is free is kept for a job that comes first"),
                      fmt::format("berth why {}", job_.id)};
     }
-  if (const auto answer = call("GET", "/v1/jobs"))
+  if (const auto answer = call("GET", "/v1/jobs?running"))
     if (const auto jobs = jobs_in(*answer))
       if (const auto place =
               policy::place(job_.request, snapshot, ledger_of(*jobs, closed_in(*answer)));

@@ -13,6 +13,7 @@
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "client/jobs.hpp"
@@ -167,6 +168,15 @@ Result<Client> reach(IfNone if_none, const std::string& program) {
   if (!own && own.error().id == "E0920") return is_away();
   if (own && teller()) teller()(text("the broker of all users is away: this is one of your own"));
   return own;
+}
+
+std::string left_with_own(const Client& reached) {
+  const auto runtime = system::runtime_folder();
+  // Who left nothing to do has taken it away.
+  if (reached.socket() != system::kSystemSocket || !runtime ||
+      ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) != 0)
+    return "";
+  return "BERTH_RUNTIME_DIR=" + shell_word(*runtime) + " berth jobs";
 }
 
 Result<Client> reach_again(const std::string& socket, const std::string& program) {

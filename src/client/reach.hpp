@@ -25,6 +25,10 @@ enum class IfNone {
 /// E0929: that of all users stays away; E0514), kPermissionDenied (E0921).
 [[nodiscard]] Result<Client> reach(IfNone if_none, const std::string& program = kThisProgram);
 
+/// A command that shows what a broker of this user's own has left, where another one was reached:
+/// that of all users came later. "": nothing is left.
+[[nodiscard]] std::string left_with_own(const Client& reached);
+
 /// After the broker at that socket went away. The system's is waited for a while, as it is when it
 /// is upgraded: what it knows no other does. Of this user's own the next one is started. Fails as
 /// reach().

@@ -122,6 +122,11 @@ std::string waiting_head(const JobStory& story) {
   if (why == "user_limit")
     return text("job {} waits: {} has as many devices or jobs as one user may have at a time",
                 number, printable(job.user));
+  if (why == "gives_way")
+    return text(
+        "job {} waits: the broker of all users is there, and this one of your own starts "
+        "nothing beside it",
+        number);
   if (why == "never")
     return text("job {} waits for {}: it would not fit even if every job ended", number, wish);
   return text("job {} waits for {}, and is next", number, wish);
@@ -149,7 +154,7 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   if (!fits_at) {
     if (why == "user_limit") lines.add(tr("when"), text("never: one user may not have so much"));
     if (why == "busy" || why == "never")
-      lines.add(tr("when"), text("nobody knows: what is in the way has no lease, or is no job"));
+      lines.add(tr("when"), text("nobody knows: what is in the way is no job of this broker"));
     return;
   }
   const std::string when = soon_words(*fits_at, view.unix_milliseconds);
@@ -218,7 +223,11 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
   add_when(lines, story, view);
   add_holders(lines, story, view);
   add_before(lines, story);
-  add_sooner(lines, story);
+  if (story.outlook.obstruction != "gives_way")
+    add_sooner(lines, story);
+  else
+    lines.add(tr("to go on"), text("berth run --queue …    with that broker; berth cancel {} here",
+                                   job_number(story.job)));
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
     lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
   for (const JobId id : awaited(story))

@@ -68,7 +68,8 @@ std::vector<std::string> units_of(const model::Snapshot& snapshot, std::vector<s
 }
 
 Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
-             const std::vector<std::string>& units, const std::vector<std::string>& drained) {
+             const std::vector<std::string>& units, const std::vector<std::string>& drained,
+             const std::vector<std::string>& lent) {
   Pool pool;
   pool.cpus = std::max(1, snapshot.host.cpu.cores_usable);
   pool.devices.resize(units.size());
@@ -81,8 +82,11 @@ Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
     if (at < 0) continue;
     Slot& slot = pool.devices[static_cast<std::size_t>(at)];
     const Obstacle obstacle = with_jobs[i].obstacle;
-    slot.usable = (obstacle == Obstacle::kNone || obstacle == Obstacle::kLeased) &&
-                  position(drained, units[static_cast<std::size_t>(at)]) < 0;
+    const std::string& unit = units[static_cast<std::size_t>(at)];
+    const bool may_be_had = (obstacle == Obstacle::kNone || obstacle == Obstacle::kLeased) &&
+                            position(drained, unit) < 0;
+    slot.lent = may_be_had && position(lent, unit) >= 0;
+    slot.usable = may_be_had && !slot.lent;
     slot.in_use = with_jobs[i].strangers;
     slot.memory_bytes = used[i].capacity_bytes.value_or(0);
     slot.memory_taken_bytes = taken_by_strangers(used[i], snapshot, ledger);

@@ -19,10 +19,11 @@ namespace berth::policy {
                                                 std::vector<std::string> known = {});
 
 /// The machine without what jobs have: what strangers use of it, and what `drained` (ids) or its
-/// health takes away. Positions are those of `units`.
+/// health takes away; `lent` other brokers gave away. Positions are those of `units`.
 [[nodiscard]] Pool pool_of(const model::Snapshot& snapshot, const model::Ledger& ledger,
                            const std::vector<std::string>& units,
-                           const std::vector<std::string>& drained = {});
+                           const std::vector<std::string>& drained = {},
+                           const std::vector<std::string>& lent = {});
 
 /// What the request must get at once. `allowed` are the units that it may choose from: those that
 /// are named, visible, and of the vendor that has most of them. Fails as place() does where no

@@ -60,6 +60,11 @@ TEST_CASE("the pool shows strangers' use, and not that of jobs") {
   CHECK(pool.devices[1].in_use);
   CHECK(pool.devices[1].memory_bytes == 80 * kGiB);
   CHECK_FALSE(pool_of(s, ledger, units_of(s), {s.devices[1].uuid}).devices[1].usable);
+  // What another broker gave away comes back, so it is worth waiting for.
+  const auto lent = pool_of(s, ledger, units_of(s), {}, {s.devices[0].uuid});
+  CHECK_FALSE(fit(lent, {.devices = 2}));
+  CHECK(could_ever_fit(lent, {.devices = 2}));
+  CHECK_FALSE(could_ever_fit(pool_of(s, ledger, units_of(s), {s.devices[0].uuid}), {.devices = 2}));
 }
 
 TEST_CASE("a demand is the number of devices, and which may be taken") {

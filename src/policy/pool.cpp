@@ -53,7 +53,7 @@ bool could_ever_fit(const Pool& pool, const Demand& demand) {
   Pool empty = pool;
   empty.cpus_taken = 0;
   for (Slot& slot : empty.devices)
-    slot = {.memory_bytes = slot.memory_bytes, .usable = slot.usable};
+    slot = {.memory_bytes = slot.memory_bytes, .usable = slot.usable || slot.lent};
   return fit(empty, demand).has_value();
 }
 

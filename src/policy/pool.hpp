@@ -28,7 +28,8 @@ struct Slot {
   int share_taken_permille = 0;
   int leases = 0;
   bool alone = false;   // one lease has it all
-  bool usable = true;   // neither broken nor drained
+  bool usable = true;   // neither broken nor drained nor lent
+  bool lent = false;    // another broker gave it away: it comes back
   bool in_use = false;  // somebody without a lease computes on it
 
   bool operator==(const Slot&) const = default;

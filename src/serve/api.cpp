@@ -66,6 +66,15 @@ Job job_from(Job asked, const Call& call) {
   return job;
 }
 
+/// "also=7,8": jobs, and arrays.
+std::set<JobId> ids_in(const std::map<std::string, std::string>& query) {
+  std::set<JobId> ids;
+  if (const auto also = query.find("also"); also != query.end())
+    for (const std::string_view word : split(also->second, ','))
+      if (const auto id = to_number(word); id && *id >= 0) ids.insert(static_cast<JobId>(*id));
+  return ids;
+}
+
 /// A document has no line breaks of its own, but one at its end.
 std::string event_of(std::uint64_t number, const output::ShownJob& shown) {
   return fmt::format("id: {}\nevent: job\ndata: {}\n", number, output::job_json(shown));
@@ -102,6 +111,8 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && id && parts.size() == 3 && is_get) return show(*id, call, answer);
   if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
     return outlook(*id, answer);
+  if (is_jobs && id && parts.size() == 4 && parts[3] == "log" && is_get)
+    return log(*id, call, answer);
   if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
   if (is_get && call.path == "/v1/machine")
     return answer.send({200, output::ls_json(execution_.broker().snapshot())});
@@ -157,10 +168,17 @@ void Api::answer_all() {
 
 void Api::list(const Call& call, const Answer& answer) {
   std::vector<output::ShownJob> all;
+  const auto also = ids_in(call.query);
+  const auto wanted = [&](const Job& job) {
+    return job.state == JobState::kRunning || also.contains(job.id) ||
+           (job.task && also.contains(job.task->array));
+  };
   const std::int64_t since = execution_.now().unix_milliseconds - 24LL * 3600 * 1000;
   for (const auto& [id, job] : execution_.broker().jobs())
-    if (call.query.contains("all") || !model::has_ended(job.state) ||
-        job.ended_unix_milliseconds.value_or(0) > since)
+    if (call.query.contains("running")
+            ? wanted(job)
+            : call.query.contains("all") || !model::has_ended(job.state) ||
+                  job.ended_unix_milliseconds.value_or(0) > since)
       all.push_back(shown(job, call));
   const broker::Broker& broker = execution_.broker();
   answer.send({200, output::jobs_json(all, broker.elsewhere(), broker.drained())});
@@ -205,6 +223,10 @@ void Api::show(JobId id, const Call& call, const Answer& answer) {
   if (job == nullptr) return show_array(id, call, answer);
   const auto wait = call.query.find("wait");
   const bool is_over = model::has_ended(job->state);
+  if (wait != call.query.end() && wait->second != "started" && wait->second != "ended")
+    return answer.send(
+        refusal({ErrorCode::kInvalidArgument, "E0919",
+                 text("'wait' is started or ended, not '{}'", printable(wait->second)), ""}));
   const bool is_so = wait == call.query.end() || is_over ||
                      (wait->second == "started" && job->state == JobState::kRunning);
   if (!is_so) return keep_waiting(id, call, answer);
@@ -248,12 +270,29 @@ void Api::outlook(JobId id, const Answer& answer) {
     const auto seen = queue.outlook(id, at.steady);
     out.obstruction = policy::name(seen.obstruction);
     out.before = seen.before;
-    if (const auto fits = queue.fits_at(waiting->user, waiting->demand, at.steady))
+    if (execution_.gives_way())
+      out.obstruction = "gives_way";
+    else if (const auto fits = queue.fits_at(waiting->user, waiting->demand, at.steady))
       out.fits_at = wall(*fits);
     for (const auto& one : queue.releases(at.steady))
       out.releases.push_back({one.job, wall(one.at), one.by_limit});
   }
   answer.send({200, output::outlook_json(out)});
+}
+
+/// What a queued job wrote, from a byte on; nothing: there is no more yet.
+void Api::log(JobId id, const Call& call, const Answer& answer) {
+  constexpr std::size_t kMost = 1 << 20;
+  const Job* job = execution_.broker().job(id);
+  if (job == nullptr) return answer.send(refusal(no_such_job(id)));
+  if (!shown(*job, call).whole) return answer.send(refusal(broker::not_yours(*job)));
+  const auto from = call.query.find("from");
+  const auto at =
+      from == call.query.end() ? std::optional<std::int64_t>(0) : to_number(from->second);
+  if (!at || *at < 0)
+    return answer.send(refusal({ErrorCode::kInvalidArgument, "E0919",
+                                text("'{}' is no number of bytes", printable(from->second)), ""}));
+  answer.send({200, execution_.output_of(*job, *at, kMost), kAnyBytes});
 }
 
 void Api::change(JobId id, std::string_view what, const Call& call, const Answer& answer) {
@@ -287,7 +326,8 @@ Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, con
 
 Status Api::change_running(JobId id, std::string_view what, const Call& call) {
   const Job* job = execution_.broker().job(id);
-  if (job == nullptr || (job->uid != call.peer.uid && call.peer.uid != 0)) return no_such_job(id);
+  if (job == nullptr) return no_such_job(id);
+  if (job->uid != call.peer.uid && call.peer.uid != 0) return broker::not_yours(*job);
   const auto asked = broker::job_of(call.body);
   if (!asked) return asked.error();
   if (what == "end") {

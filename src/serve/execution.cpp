@@ -114,10 +114,13 @@ bool Execution::settle() {
   return false;
 }
 
+bool Execution::gives_way() const {
+  return options_.gives_way && system::system_broker_expected_for().count() > 0;
+}
+
 /// All of them, where the broker of all users serves: two would give away the same.
 std::vector<std::string> Execution::units_of_others() {
-  if (options_.gives_way && system::system_broker_expected_for().count() > 0)
-    return broker_.units();
+  if (gives_way()) return broker_.units();
   return locks_.take(broker_.units());
 }
 

@@ -46,6 +46,11 @@ class Execution {
   [[nodiscard]] std::string log_of(const model::Job& job) const {
     return job.queued ? launcher_.log(job.id) : "";
   }
+  /// Of that, at most so many bytes from one on.
+  [[nodiscard]] std::string output_of(const model::Job& job, std::int64_t from,
+                                      std::size_t most) const {
+    return job.queued ? launcher_.output(job.id, from, most) : "";
+  }
 
   /// The nodes of the machine's GPUs, where jobs are fenced in.
   [[nodiscard]] const model::GpuNodes& nodes() const;
@@ -54,6 +59,8 @@ class Execution {
   [[nodiscard]] broker::Now now() const { return {serve::now().steady, clock_.now()}; }
 
   void see(Look look);
+  /// The broker of all users is there: this one starts nothing.
+  [[nodiscard]] bool gives_way() const;
   /// What the journal holds; once, after the first see().
   void restore();
   /// Starts what fits, writes down what changed, and tells of it. False where there is a fault.

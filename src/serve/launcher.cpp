@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fcntl.h>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
+#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
@@ -107,6 +109,19 @@ void Launcher::forget_all_but(const std::function<bool(model::JobId)>& known) co
     if (number && *number > 0 && !known(static_cast<model::JobId>(*number)))
       forget(static_cast<model::JobId>(*number));
   }
+}
+
+std::string Launcher::output(model::JobId job, std::int64_t from, std::size_t most) const {
+  const Descriptor file(
+      ::open(log(job).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat about = {};
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
+  std::string bytes(std::min<std::size_t>(
+                        most, static_cast<std::size_t>(std::max<off_t>(0, about.st_size - from))),
+                    '\0');
+  const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), from);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return bytes;
 }
 
 }  // namespace berth::serve

@@ -39,6 +39,8 @@ class Launcher {
     return run::ended_at(files(job));
   }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
+  /// What it wrote, from a byte on; "": no more yet.
+  [[nodiscard]] std::string output(model::JobId job, std::int64_t from, std::size_t most) const;
   void forget(model::JobId job) const { run::remove_files(files(job)); }
   /// What a broker that died between two steps has left.
   void forget_all_but(const std::function<bool(model::JobId)>& known) const;

@@ -1,5 +1,6 @@
 #include "serve/refusal.hpp"
 
+#include "base/exit_code.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -31,7 +32,7 @@ int status_of(const Error& error) {
 }  // namespace
 
 Reply refusal(const Error& error) {
-  return {status_of(error), output::error_json(error, 0)};
+  return {status_of(error), output::error_json(error, exit_code_of(error))};
 }
 
 Error no_such_place(const Call& call) {
@@ -44,18 +45,18 @@ Reply no_call() {
 }
 
 Reply header_too_large(std::size_t most) {
-  return {431, output::error_json({ErrorCode::kInvalidArgument, "E0919",
-                                   text("the header of a call may have {}", show_bytes(most)), ""},
-                                  0)};
+  return {431, refusal({ErrorCode::kInvalidArgument, "E0919",
+                        text("the header of a call may have {}", show_bytes(most)), ""})
+                   .body};
 }
 
 Reply body_too_large(std::size_t most) {
-  return {413, output::error_json({ErrorCode::kInvalidArgument, "E0919",
-                                   text("the body of a call (a job's words and variables, for "
-                                        "instance) may have {}",
-                                        show_bytes(most)),
-                                   "env | wc -c"},
-                                  0)};
+  return {413, refusal({ErrorCode::kInvalidArgument, "E0919",
+                        text("the body of a call (a job's words and variables, for instance) may "
+                             "have {}",
+                             show_bytes(most)),
+                        "env | wc -c"})
+                   .body};
 }
 
 Reply too_much_at_once(std::size_t most) {

@@ -289,7 +289,7 @@ class Answer::Connection : public std::enable_shared_from_this<Connection> {
     response_ = {};
     response_.version(11);
     response_.result(static_cast<unsigned>(reply.status));
-    response_.set(http::field::content_type, "application/json");
+    response_.set(http::field::content_type, reply.type);
     response_.keep_alive(keep_alive_);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();

@@ -43,9 +43,12 @@ struct Call {
   Peer peer;
 };
 
+inline constexpr const char* kAnyBytes = "application/octet-stream";
+
 struct Reply {
   int status = 200;
-  std::string body;  // JSON; "" none
+  std::string body;  // "": none
+  const char* type = "application/json";
 };
 
 /// One answer to one call, now or later. Copies are the same answer; only the first is sent.

@@ -195,7 +195,14 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         own = {"BERTH_RUNTIME_DIR": str(self.zhao.home / f"berth-{self.zhao.uid}")}
         time.sleep(2.5)
         self.assertEqual(json.loads(self.zhao("jobs", "--json", **own).stdout)["jobs"][-1]["state"], "waiting")
-        self.assertIn("the broker of all users gives it away", self.zhao("why", "3", **own).stdout)
+        why = self.zhao("why", "3", **own).stdout
+        self.assertIn("job 3 waits: the broker of all users is there, and this one of your own starts nothing beside it", why)
+        self.assertIn("the broker of all users gives it away", why)
+        # And whoever asks the other about it is told where it is.
+        show = f"BERTH_RUNTIME_DIR={own['BERTH_RUNTIME_DIR']} berth jobs"
+        self.assertIn(f"note: a broker of your own has jobs as well, and starts none beside this one: {show}\n", self.zhao("jobs").stderr)
+        self.assertIn(f"hint: {show}\n", self.zhao("why", "3").stderr)
+        self.assertEqual(self.lin("jobs").stderr, "")
 
     def test_nobody_takes_devices_from_it_by_their_locks(self):
         self.assertEqual(self.lin("run", "--gpus", "4", "--", "true").returncode, 0)

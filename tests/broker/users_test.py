@@ -86,6 +86,35 @@ class Users(MachineOfAll):
         self.assertIn("alice has as many devices or jobs as one user may have at a time", why)
         self.assertRegex(why, "when .*: then the time limit of job [0-9]+ \\(alice\\) is over")
 
+    def test_administrators_read_what_jobs_write(self):
+        subprocess.run(["groupadd", "gpuadmins"], check=True)
+        settings = pathlib.Path("/run/admins.toml")
+        settings.write_text('admins = ["gpuadmins"]\n')
+        self.stop()
+        self.serve(None, "--config", str(settings))
+        alice, bob, boss = self.person("alice"), self.person("bob"), self.person("boss")
+        subprocess.run(["usermod", "-aG", "gpuadmins", "boss"], check=True)
+        boss.as_them[-1] = "--init-groups"
+        job = str(self.queue(alice, "--cpu", "--", "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; echo; sleep 0.5; echo end"))
+        self.assertEqual(boss("logs", "-f", job).stdout, "x" * 3_000_000 + "\nend\n")
+        self.assertEqual(boss("logs", job).stdout, alice("logs", job).stdout)
+        self.assertIn("E0902", bob("logs", job).stderr)
+
+    def test_what_is_anothers_is_called_so(self):
+        alice, bob = self.person("alice"), self.person("bob")
+        job = str(self.queue(alice, "--gpus", "1", "--", "sleep", "1000"))
+        self.assertIn(f"job {job} is another user's (E0902)", bob("run", "--queue", "--after", job, "--", "true").stderr)
+        ask = ("import socket, sys; one = socket.socket(socket.AF_UNIX); one.connect('/run/berth/berth.sock')\n"
+               "one.sendall(f'{sys.argv[1]} HTTP/1.1\\r\\nHost: b\\r\\nConnection: close\\r\\nContent-Length: 2\\r\\n\\r\\n{{}}'.encode())\n"
+               "print(b''.join(iter(lambda: one.recv(65536), b'')).decode())")
+        for call, status, identifier, code in ((f"POST /v1/jobs/{job}/end", 403, "E0902", 5), (f"POST /v1/jobs/{job}/owners", 403, "E0902", 5),
+                                               (f"GET /v1/jobs/{job}/log", 403, "E0902", 5), (f"GET /v1/jobs/{job}?wait=start", 400, "E0919", 2),
+                                               ("GET /v1/jobs/99", 404, "E0901", 1)):
+            said = bob.command(sys.executable, "-c", ask, call).stdout
+            self.assertIn(f" {status} ", said.splitlines()[0], call)
+            error = json.loads(said[said.index("{"):])["error"]
+            self.assertEqual((error["id"], error["exit_code"]), (identifier, code), call)
+
     def test_a_user_whom_the_settings_name_must_be_there(self):
         settings = pathlib.Path("/run/berth.toml")
         settings.write_text("[user.nosuch]\nweight = 2\n[user.54321]\nweight = 2\n")
@@ -151,10 +180,10 @@ class Users(MachineOfAll):
         for pid in processes:  # of which some live for a moment only
             self.assertRegex(bob.command("kill", "-9", pid).stderr, "ermitted|No such process")
         # Theirs cannot follow it, nor stand in its place, nor live in its lease.
-        self.assertIn("E0901", bob("run", "--queue", "--after", str(running), "--", "true").stderr)
+        self.assertIn("E0902", bob("run", "--queue", "--after", str(running), "--", "true").stderr)
         self.assertEqual(bob("run", "--gpus", "4", "--no-wait", "--", "true", BERTH_JOB=str(running)).returncode, 6)
         for what, body in (("end", {"outcome": {"class": 0, "exit_code": 0}}), ("owners", {"owners": [{"pid": os.getpid()}]})):
-            self.assertIn("E0901", self.ask_as(bob, "POST", f"/v1/jobs/{running}/{what}", body))
+            self.assertIn("E0902", self.ask_as(bob, "POST", f"/v1/jobs/{running}/{what}", body))
         self.assertEqual([self.state(alice, job) for job in (running, waiting, held)], ["running", "waiting", "held"])
         # Its own user can, and root.
         self.assertEqual(alice("cancel", str(waiting)).returncode, 0)
