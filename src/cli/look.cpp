@@ -10,7 +10,10 @@
 #include "client/jobs.hpp"
 #include "client/lease.hpp"
 #include "policy/candidates.hpp"
+#include "policy/demand.hpp"
 #include "serve/observer.hpp"
+#include "system/device_locks.hpp"
+#include "system/runtime_folder.hpp"
 
 namespace berth::cli {
 namespace {
@@ -24,6 +27,18 @@ bool holds(const std::vector<model::Holding>& holdings, model::JobId job,
   const std::string unit = partition.empty() ? policy::unit_id(device, nullptr) : partition;
   return std::any_of(holdings.begin(), holdings.end(),
                      [&](const model::Holding& one) { return one.job == job && one.unit == unit; });
+}
+
+/// It went away with work left, or was here a moment ago, or what it gave is still held.
+bool is_broker_missed(const model::Snapshot& snapshot) {
+  if (system::system_broker_expected_for().count() > 0 ||
+      ::access((system::state_folder() + "/berth.sock").c_str(), F_OK) == 0)
+    return true;
+  const std::string locks = system::lock_folder();
+  const auto units = policy::units_of(snapshot);
+  return std::any_of(units.begin(), units.end(), [&](const std::string& unit) {
+    return system::holder_of(system::lock_file(locks, unit)).has_value();
+  });
 }
 
 }  // namespace
@@ -46,7 +61,13 @@ Result<model::Snapshot> look(const Context& context, Processes processes, bool o
 
 void add_leases(model::Snapshot& snapshot) {
   auto client = client::broker_here(client::IfNone::kGlance);
-  if (!client) return;
+  if (!client) {
+    if (is_broker_missed(snapshot))
+      snapshot.notes.push_back(
+          text("which devices jobs have is not known: no broker answers; {} waits for it",
+               "berth jobs"));
+    return;
+  }
   const auto answer = client->call("GET", "/v1/jobs?running", {}, kPatience);
   const auto jobs =
       answer ? client::jobs_in(*answer) : Result<std::vector<model::Job>>(answer.error());

@@ -40,6 +40,9 @@ class OwnBroker(Machine):
         held = self.queue("--gpus", "4", "--", "true")
         self.run_berth("hold", str(held))
         self.kill_brokers()
+        # What is not known is not called free without a word.
+        for words in ([], ["ls"], ["ps"]):
+            self.assertIn("which devices jobs have is not known: no broker answers; berth jobs waits for it", self.run_berth(*words).stdout)
         self.assertEqual(self.states(), ["running", "waiting", "held"])
         self.assertTrue(wait_until(lambda: self.states() == ["done", "done", "held"]))
         # What has ended is worth a broker, too: it is what is asked for in the morning.
@@ -47,6 +50,7 @@ class OwnBroker(Machine):
         for broker in self.brokers():
             os.kill(broker, signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not self.brokers()))
+        self.assertNotIn("not known", self.run_berth("ls").stdout)
         self.assertEqual(self.states(), ["done", "done", "cancelled"])
 
     def test_a_broker_that_was_told_to_end_with_work_left_is_followed(self):
