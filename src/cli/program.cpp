@@ -1,5 +1,6 @@
 // From argv to an exit code: language and colour first, then the verb, then errors in the one place
 // that prints them.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,15 @@ int write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   return 0;
+}
+
+/// Where a standard stream is closed, its number must not become another file's: a table would be
+/// written into that. Reading and writing fail as before, and what is executed finds it closed.
+void reserve_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0)
+      static_cast<void>(
+          ::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
 }
 
 /// The called verb and its words. Options may stand before the verb, too: `berth --lang zh ls`.
@@ -139,6 +149,7 @@ void Context::err(std::string_view text) const {
 }
 
 int main_of(int argc, char** argv) try {
+  reserve_standard_streams();
   if (argc == 2 && (std::string_view(argv[1]) == "--version" || std::string_view(argv[1]) == "-V"))
     return write_all(STDOUT_FILENO, version_text()) == 0 ? kDone : kNothing;
   const Call call = split_call(std::vector<std::string>(argv + 1, argv + std::max(1, argc)));

@@ -41,11 +41,11 @@ std::string program() {
   // PREFIX/lib/x86_64-linux-gnu, PREFIX/lib/python3.11/site-packages/berth/lib
   for (int up = 0; up < 6 && !folder.empty(); ++up) {
     folder.resize(folder.find_last_of('/'));
-    if (const std::string found = folder + "/bin/berth"; can_run(found)) return found;
+    if (std::string found = folder + "/bin/berth"; can_run(found)) return found;
   }
   const std::string path = env_nonempty("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   for (const std::string_view one : split(path, ':'))
-    if (const std::string found = std::string(one) + "/berth"; !one.empty() && can_run(found))
+    if (std::string found = std::string(one) + "/berth"; !one.empty() && can_run(found))
       return found;
   return "";
 }

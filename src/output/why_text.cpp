@@ -264,7 +264,8 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   const std::string how = ending_words(job);
   Lines lines;
   if (!job.why.empty()) lines.add(tr("because"), printable(job.why));
-  if (!job.log.empty()) lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
+  if (!job.log.empty() && job.started_unix_milliseconds)
+    lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
   std::string head;
   if (job.started_unix_milliseconds) {
     const auto span = job.ended_unix_milliseconds.value_or(0) - *job.started_unix_milliseconds;
