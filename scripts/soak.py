@@ -16,11 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 7200
 
 
-def labelled_tests():
+def labelled_tests(only):
     """Runs them without ctest, whose time limits are made for samples."""
     listed = subprocess.run(["ctest", "--preset", "test", "-L", "soak", "--show-only=json-v1"], cwd=ROOT, check=True,
                             capture_output=True, text=True)
     for test in json.loads(listed.stdout)["tests"]:
+        if only not in test["name"]:
+            continue
         properties = {one["name"]: one["value"] for one in test["properties"]}
         variables = dict(os.environ, BERTH_SOAK="1", **dict(one.split("=", 1) for one in properties.get("ENVIRONMENT", [])))
         print(test["name"], flush=True)
@@ -79,13 +81,17 @@ def fuzzed(seconds: int):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fuzz-seconds", type=int, default=120)
+    parser.add_argument("--only", default="", metavar="TEXT", help="tests whose name has it, and neither sanitizer nor fuzzing")
     arguments = parser.parse_args()
-    proofs = list(labelled_tests()) + list(under_thread_sanitizer()) + list(fuzzed(arguments.fuzz_seconds))
+    proofs = list(labelled_tests(arguments.only))
+    if not arguments.only:
+        proofs += list(under_thread_sanitizer()) + list(fuzzed(arguments.fuzz_seconds))
     if not proofs:
         print("error: nothing ran: build/test and build/fuzz hold no proof\n\nhint: ./dev soak", file=sys.stderr)
         return 1
     version = subprocess.run([ROOT / "build/test/berth", "--version"], capture_output=True, text=True).stdout.strip()
-    target = ROOT / f"benchmarks/results/soak-{datetime.date.today()}.json"
+    part = f"-{''.join(c if c.isalnum() else '-' for c in arguments.only)}".rstrip("-")
+    target = ROOT / f"benchmarks/results/soak-{datetime.date.today()}{part}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({"schema": 1, "date": str(datetime.date.today()), "berth": version,
                                   "cores": len(os.sched_getaffinity(0)), "proofs": proofs}, indent=1) + "\n")
