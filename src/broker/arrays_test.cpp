@@ -95,7 +95,7 @@ TEST_CASE("what comes after an array waits for all of it, and goes with it where
     late.after = {array};
     CHECK(broker.submit(late, at(4)).has_value() == well);
     late.uid = 2;
-    CHECK(broker.submit(late, at(4)).error().id == "E0901");
+    CHECK(broker.submit(late, at(4)).error().id == "E0902");
   }
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("a job comes after the one that it was to come after, or goes with it"
   CHECK(broker.submit(next, at(4)).error().id == "E0903");
   Job strange = wants(1, 9);
   strange.after = {first};
-  CHECK(broker.submit(strange, at(4)).error().id == "E0901");
+  CHECK(broker.submit(strange, at(4)).error().id == "E0902");
 }
 
 TEST_CASE("only its user or an administrator cancels, holds and releases a job") {

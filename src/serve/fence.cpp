@@ -152,6 +152,8 @@ Result<std::string> Fence::enclose(const model::Job& job, const model::Snapshot&
   const auto rules = policy::node_rules(snapshot, nodes_, units);
   if (!rules) return unsupported(text("the device nodes of job {} are not known", job.id));
   const ControlGroup mine = group(job.id);
+  // One of the same number that is still dying must not take this one along.
+  std::erase_if(dying_, [&](const ControlGroup& one) { return one.folder() == mine.folder(); });
   if (auto made = mine.make(); !made) return std::move(made).error();
   auto filter = DeviceFilter::load(*rules, {}, kFilterName);
   auto held = filter ? filter->hold(mine.folder()) : Result<bool>(filter.error());

@@ -119,12 +119,16 @@ class TwoBrokers(unittest.TestCase):
         client.call("POST", f"/v1/jobs/{job}/end", {"outcome": {"class": 0, "exit_code": 0}})
 
     def mark(self, user, job, more):
-        """How many leases of each user a device has; what was wrong is counted."""
+        """How many leases of each user a device has, how many of them have it whole, and MiB of the others; what was wrong is counted."""
         with self.held.get_lock():
             for device in job["devices"]:
-                at = 2 * self.units.index(device["uuid"])
+                at = 4 * self.units.index(device["uuid"])
                 self.held[at + USERS.index(user)] += more
-                if self.held[at] and self.held[at + 1]:
+                self.held[at + 2] += 0 if device["memory_bytes"] else more
+                self.held[at + 3] += more * ((device["memory_bytes"] or 0) >> 20)
+                both = self.held[at] and self.held[at + 1]
+                beside_whole = self.held[at + 2] and self.held[at] + self.held[at + 1] > 1
+                if both or beside_whole or self.held[at + 3] > 24 * 1024:
                     self.wrong.value += 1
 
     def take_and_give(self, user, seed):
@@ -145,7 +149,7 @@ class TwoBrokers(unittest.TestCase):
         client.close()
 
     def test_no_device_has_leases_of_two_brokers_and_all_come_back(self):
-        self.held = FORK.Array("i", 2 * len(self.units))
+        self.held = FORK.Array("i", 4 * len(self.units))
         self.wrong = FORK.Value("i", 0)
         clients = [self.begin(user, self.take_and_give, 1000 * user + number) for number in range(CLIENTS) for user in USERS]
         for one in clients:
