@@ -19,4 +19,5 @@ for wanted in usr/bin/berth usr/share/man/man1/berth.1.gz usr/share/bash-complet
     exit 1
   }
 done
+scripts/wheel.sh
 ls -l build/package

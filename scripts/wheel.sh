@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Called by ./dev package: build/package/ gets the wheel and the source distribution of the Python package. The tools come from PyPI;
+# without a package index there is no wheel, and a note says so. pip's own settings (index, proxy) hold.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+tools=$PWD/build/wheel-tools
+if [ ! -x "$tools/bin/pyproject-build" ]; then
+  mkdir -p build
+  if ! { /usr/bin/python3 -m venv "$tools" && "$tools/bin/pip" install --quiet -r python/build-requirements.txt; }; then
+    echo "note: the tools that make a wheel could not be got, so none is made" >&2
+    rm -rf "$tools"
+    exit 0
+  fi
+fi
+rm -f build/package/*.whl
+"$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package -C "build-dir=$PWD/build/wheel" . >build/wheel.log 2>&1 ||
+  { tail -40 build/wheel.log >&2; exit 1; }
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+"$tools/bin/pyproject-build" --no-isolation --sdist --outdir "$made" . >build/sdist.log 2>&1 ||
+  { tail -40 build/sdist.log >&2; exit 1; }
+# All that a build from it reads is there.
+mkdir "$made/source"
+tar -xzf "$made"/berth-*.tar.gz -C "$made/source" --strip-components 1
+cmake -S "$made/source" -B "$made/build" -G Ninja -DBERTH_BUILD_TESTS=OFF >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
+mv "$made"/berth-*.tar.gz build/package/
+# Whoever installs it gets the program and a package that finds it, in a Python of their own.
+/usr/bin/python3 -m venv "$made/venv"
+"$made/venv/bin/pip" install --quiet --no-index --no-deps build/package/berth-*.whl
+(cd "$made" && env -u PYTHONPATH PATH=/usr/bin:/bin venv/bin/python -c 'import berth; print("the wheel sees", len(berth.devices()), "devices:", berth.__file__)')
+"$made/venv/bin/berth" --version >/dev/null
