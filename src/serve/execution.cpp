@@ -121,6 +121,12 @@ bool Execution::gives_way() const {
 /// All of them, where the broker of all users serves: two would give away the same.
 std::vector<std::string> Execution::units_of_others() {
   if (gives_way()) return broker_.units();
+  if (options_.for_all) {
+    std::erase_if(before_us_, [this](const std::string& unit) {
+      return !system::holder_of(system::lock_file(options_.lock_folder, unit));
+    });
+    return before_us_;
+  }
   return locks_.take(broker_.units());
 }
 

@@ -119,6 +119,7 @@ class Execution {
     int pressed = 0;  // how often it was told again, in stronger words
   };
   void restore_drained();
+  void find_what_others_gave();
   void restore_shares();
   void know_user(const model::Job& job);
   [[nodiscard]] std::int64_t too_much_output_before();
@@ -159,6 +160,10 @@ class Execution {
   std::vector<std::string> notes_;
   // Root's broker asks nobody: else who holds a lock takes the device from everybody.
   system::DeviceLocks locks_{options_.for_all ? "" : options_.lock_folder};
+  /// What brokers of users gave away before that of all users came: theirs until it comes free. Of
+  /// locks that are taken later it knows nothing.
+  std::vector<std::string> before_us_;
+  bool has_looked_at_locks_ = false;
   Watches watches_;
   std::function<void(const std::set<model::JobId>&)> changed_;
   /// What was kept or asked for last: jobs of an array have it in common, and most others start as

@@ -65,8 +65,19 @@ void Execution::restore() {
   }
   // Their keepers have these, and no other broker: they are not somebody else's.
   locks_.keep(leased_units());
+  find_what_others_gave();
   if (fence_) fence_->clean_up(running);
   launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
+}
+
+void Execution::find_what_others_gave() {
+  if (!options_.for_all || std::exchange(has_looked_at_locks_, true)) return;
+  const auto ours = leased_units();
+  before_us_ = broker_.units();
+  std::erase_if(before_us_, [&](const std::string& unit) {
+    return std::find(ours.begin(), ours.end(), unit) != ours.end();
+  });
+  static_cast<void>(units_of_others());
 }
 
 void Execution::restore_drained() {

@@ -208,6 +208,23 @@ class BrokerOfAll(machine_of_all.MachineOfAll):
         self.assertIn(f"hint: {show}\n", self.zhao("why", "3").stderr)
         self.assertEqual(self.lin("jobs").stderr, "")
 
+    def test_what_users_brokers_gave_away_before_it_came_stays_theirs(self):
+        self.stop()
+        self.stays_away()
+        theirs = self.zhao.start("run", "--devices", "0,1,2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000")
+        self.assertEqual(theirs.stdout.readline(), "0,1,2\n")
+        self.serve()
+        done = self.lin("run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.assertEqual(done.stdout, "3\n", done.stderr)
+        refused = self.lin("run", "--gpus", "2", "--no-wait", "--", "true")
+        self.assertEqual(refused.returncode, 6, refused.stderr)
+        theirs.kill()
+        self.assertTrue(wait_until(lambda: self.lin("run", "--gpus", "4", "--no-wait", "--", "true").returncode == 0))
+        # Taken later, a lock is nobody's business here.
+        with open(next(self.locks.iterdir())) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertEqual(self.lin("run", "--gpus", "4", "--no-wait", "--", "true").returncode, 0)
+
     def test_nobody_takes_devices_from_it_by_their_locks(self):
         self.assertEqual(self.lin("run", "--gpus", "4", "--", "true").returncode, 0)
         with contextlib.ExitStack() as files:
