@@ -259,6 +259,7 @@ std::string overview_json(const Snapshot& snapshot, const std::vector<NextStep>&
     json.text_field("uuid", device.uuid);
     json.field("health", model::name(device.health));
     json.field("state", name(state_of(device, snapshot)));
+    add_leases(json, device, snapshot);
     json.field("utilization_percent", device.readings.utilization_percent.value);
     json.field("memory_used_bytes", device.readings.memory_used_bytes.value);
     json.field("memory_total_bytes", device.readings.memory_total_bytes.value);
