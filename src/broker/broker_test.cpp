@@ -160,6 +160,31 @@ TEST_CASE("the newest job is never forgotten, so that no number is used twice") 
   CHECK(broker.job(two) != nullptr);
 }
 
+namespace {
+
+void nothing_is_given_twice(const Broker& broker, const std::set<JobId>& running) {
+  std::map<std::string, std::uint64_t> promised;
+  std::map<std::string, int> alone, holders;
+  std::set<int> cpus;
+  std::size_t cores = 0;
+  for (const JobId one : running) {
+    for (const auto& grant : broker.job(one)->grants) {
+      promised[grant.unit] += grant.memory_bytes;
+      ++holders[grant.unit];
+      if (grant.memory_bytes == 0) ++alone[grant.unit];
+    }
+    cpus.insert(broker.job(one)->cpus.begin(), broker.job(one)->cpus.end());
+    cores += broker.job(one)->cpus.size();
+  }
+  REQUIRE(cpus.size() == cores);
+  for (const auto& [id_of_unit, count] : holders) {
+    REQUIRE((alone[id_of_unit] == 0 || count == 1));
+    REQUIRE(promised[id_of_unit] <= 32 * kGiB);
+  }
+}
+
+}  // namespace
+
 TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, all given back") {
   std::mt19937 random(3);
   Broker broker = on(gpus(8, 32));
@@ -179,24 +204,7 @@ TEST_CASE("10 000 random jobs: no device twice, no memory above what there is, a
       running.erase(ends);
     }
     for (const JobId started : broker.start_what_fits(at(i))) running.insert(started);
-    std::map<std::string, std::uint64_t> promised;
-    std::map<std::string, int> alone, holders;
-    std::set<int> cpus;
-    std::size_t cores = 0;
-    for (const JobId one : running) {
-      for (const auto& grant : broker.job(one)->grants) {
-        promised[grant.unit] += grant.memory_bytes;
-        ++holders[grant.unit];
-        if (grant.memory_bytes == 0) ++alone[grant.unit];
-      }
-      cpus.insert(broker.job(one)->cpus.begin(), broker.job(one)->cpus.end());
-      cores += broker.job(one)->cpus.size();
-    }
-    REQUIRE(cpus.size() == cores);
-    for (const auto& [id_of_unit, count] : holders) {
-      REQUIRE((alone[id_of_unit] == 0 || count == 1));
-      REQUIRE(promised[id_of_unit] <= 32 * kGiB);
-    }
+    nothing_is_given_twice(broker, running);
   }
   while (broker.queue().waiting_count() + broker.queue().running_count() > 0) {
     for (const JobId one : running) broker.end(one, JobState::kDone, {}, "", at(20'000));

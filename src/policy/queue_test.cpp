@@ -292,6 +292,24 @@ TEST_CASE("A drained device is given to nobody, and comes back") {
   CHECK(start_all(queue, seconds(1)) == Ids{1});
 }
 
+namespace {
+
+/// Or in parts of its memory that it has.
+bool is_given_once(const std::vector<RunningJob>& running, std::size_t at, std::uint64_t has) {
+  std::uint64_t memory = 0;
+  int leases = 0, whole = 0;
+  for (const RunningJob& one : running)
+    for (const int device : one.devices)
+      if (device == static_cast<int>(at)) {
+        ++leases;
+        memory += one.demand.memory_bytes;
+        whole += one.demand.memory_bytes == 0 ? 1 : 0;
+      }
+  return memory <= has && (whole == 0 || leases == 1);
+}
+
+}  // namespace
+
 TEST_CASE("Whatever happens, no device is given twice and all comes back") {
   for (unsigned seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
@@ -323,17 +341,8 @@ TEST_CASE("Whatever happens, no device is given twice and all comes back") {
         running.erase(at);
       }
       for (std::size_t at = 0; at < empty.devices.size(); ++at) {
-        std::uint64_t memory = 0;
-        int leases = 0, whole = 0;
-        for (const RunningJob& one : running)
-          for (const int device : one.devices)
-            if (device == static_cast<int>(at)) {
-              ++leases;
-              memory += one.demand.memory_bytes;
-              whole += one.demand.memory_bytes == 0 ? 1 : 0;
-            }
-        const bool kept = memory <= empty.devices[at].memory_bytes && (whole == 0 || leases == 1);
-        if (!kept) FAIL("device ", at, " was given twice at step ", step);
+        if (!is_given_once(running, at, empty.devices[at].memory_bytes))
+          FAIL("device ", at, " was given twice at step ", step);
       }
     }
     for (const RunningJob& one : running) queue.ended(one.id, now);
