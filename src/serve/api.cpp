@@ -108,16 +108,21 @@ void Api::act(const Call& call, const Answer& answer) {
   if (is_jobs && parts.size() == 2 && is_post) return submit(call, answer);
   if (is_jobs && parts.size() == 2 && is_get) return list(call, answer);
   if (is_get && call.path == "/v1/events") return listen(call, answer);
-  if (is_jobs && id && parts.size() == 3 && is_get) return show(*id, call, answer);
-  if (is_jobs && id && parts.size() == 4 && parts[3] == "why" && is_get)
-    return outlook(*id, answer);
-  if (is_jobs && id && parts.size() == 4 && parts[3] == "log" && is_get)
-    return log(*id, call, answer);
-  if (is_jobs && id && parts.size() == 4 && is_post) return change(*id, parts[3], call, answer);
+  if (is_jobs && id && parts.size() <= 4)
+    return act_on(*id, parts.size() == 4 ? parts[3] : "", call, answer);
   if (is_get && call.path == "/v1/machine")
     return answer.send({200, output::ls_json(execution_.broker().snapshot())});
   if (is_post && (call.path == "/v1/devices/drain" || call.path == "/v1/devices/undrain"))
     return drain(call.path == "/v1/devices/drain", call, answer);
+  answer.send(refusal(no_such_place(call)));
+}
+
+void Api::act_on(JobId id, std::string_view what, const Call& call, const Answer& answer) {
+  const bool is_get = call.method == "GET";
+  if (is_get && what.empty()) return show(id, call, answer);
+  if (is_get && what == "why") return outlook(id, answer);
+  if (is_get && what == "log") return log(id, call, answer);
+  if (call.method == "POST" && !what.empty()) return change(id, what, call, answer);
   answer.send(refusal(no_such_place(call)));
 }
 

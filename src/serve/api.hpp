@@ -29,6 +29,7 @@ class Api {
   void beat();
 
  private:
+  void act_on(model::JobId id, std::string_view what, const Call& call, const Answer& answer);
   void submit(const Call& call, const Answer& answer);
   void list(const Call& call, const Answer& answer);
   void listen(const Call& call, const Answer& answer);
