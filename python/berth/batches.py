@@ -75,8 +75,10 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
         if names[0] in named or len(args) >= places:
             raise InvalidRequest(f"{call.__name__} gets its {names[0]} from fit_batch: call it without",
                                  hint=f"{call.__name__}({', '.join(names[1:])})")
-        size = cast(int, getattr(fitted, "batch_size", None) or first)
-        release_memory()
+        size = getattr(fitted, "batch_size", 0)
+        if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
+            size = first
+            release_memory()
         while True:
             good, result = attempt(call, (size, *args), named)
             if good:
