@@ -15,7 +15,10 @@ _WHERE = {
     "leases": ("Lease", "lease"),
     "environment": ("env", "disable_gpu"),
     "retrying": ("ContextLost", "release_memory", "retry"),
-    "batches": ("DoesNotFit", "chunked", "find_batch", "fit_batch"),
+    "batches": ("DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"),
+    "accumulating": ("Part", "accumulate"),
+    "splittable": ("NotSplittable", "SplitWarning"),
+    "splitting": ("StepInterrupted", "StepResult", "split_step"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }

@@ -42,7 +42,7 @@ _TEXTS = re.compile(
     r"|\(PT_DEVMEM\) Allocation failed|PT_DEVMEM.{0,40}[Aa]llocation failed"
     r"|^RESOURCE_EXHAUSTED: (Out of memory|Failed to allocate)"
     r"|OOM when allocating tensor with shape"
-    r"|clCreateBuffer failed: (MEM_OBJECT_ALLOCATION_FAILURE|OUT_OF_RESOURCES|INVALID_BUFFER_SIZE|OUT_OF_HOST_MEMORY)"
+    r"|(clCreateBuffer|create_buffer) failed: (MEM_OBJECT_ALLOCATION_FAILURE|OUT_OF_RESOURCES|INVALID_BUFFER_SIZE|OUT_OF_HOST_MEMORY)"
     r"|\bMEM_OBJECT_ALLOCATION_FAILURE\b"
     r"|cuMemAlloc failed: out of memory|cuMemAllocManaged failed: out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY"

@@ -64,7 +64,7 @@ def drop_frames(problem: BaseException) -> None:
 def check_lack_of_memory(problem: Exception) -> None:
     """Raises what is something else: as it is, or as ContextLost."""
     if is_sticky(problem):
-        raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
+        raise ContextLost(f"the device's context is lost: {problem}", "E0566", "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
     if not is_oom(problem):
         raise problem
 
@@ -90,8 +90,8 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 
 def _check(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
-                             hint="retry the function that consumes it")
+        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
+                             "retry the function that consumes it")
 
 
 def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,
