@@ -19,6 +19,8 @@ _WHERE = {
     "accumulating": ("Part", "accumulate"),
     "splittable": ("NotSplittable", "SplitWarning"),
     "splitting": ("StepInterrupted", "StepResult", "split_step"),
+    "sampling": ("DynamicBatchSampler",),
+    "loading": ("LoaderOptions", "dataloader_options"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }

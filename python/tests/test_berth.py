@@ -250,7 +250,7 @@ class OneGpu(OnAMachine):
     machine = "workstation-4090"
 
     def test_the_examples_are_true(self):
-        for name in ("machine", "leases", "sizes", "oom", "retrying", "batches", "accumulating"):
+        for name in ("machine", "leases", "sizes", "oom", "retrying", "batches", "accumulating", "sampling"):
             code = f"""
                 import doctest, importlib
                 found = doctest.testmod(importlib.import_module('berth.{name}'), optionflags=0)
