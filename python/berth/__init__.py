@@ -21,6 +21,10 @@ _WHERE = {
     "splitting": ("StepInterrupted", "StepResult", "split_step"),
     "sampling": ("DynamicBatchSampler",),
     "loading": ("LoaderOptions", "dataloader_options"),
+    "reproducing": ("Comparison", "compare_outputs", "reproducible"),
+    "memory": ("MemorySummary", "memory_summary"),
+    "profiling": ("profile",),
+    "metrics": ("export_metrics", "tensorboard"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }

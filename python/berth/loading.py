@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .batches import positive
 from .errors import InvalidRequest
+from .frameworks import needed
 
 __all__ = ["LoaderOptions", "dataloader_options"]
 
@@ -154,7 +154,7 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
         raise InvalidRequest(f"dataset: a {type(dataset).__name__} has no length, so that nothing can be tried", "E0560") from None
     if length == 0:
         raise InvalidRequest("dataset: it is empty", "E0560")
-    torch = importlib.import_module("torch")
+    torch = needed("torch", "dataloader_options")
     cores, why = usable_cores()
     trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
     folk, limit = cores - 1, min(most if most is not None else cores, cores)

@@ -13,13 +13,11 @@ import random
 import signal
 import subprocess
 import sys
-import textwrap
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests/broker"))
 sys.path.insert(0, str(HERE.parent))
-from machine import Machine, wait_until  # noqa: E402
+from on_a_machine import OnAMachine, main, wait_until  # noqa: E402
 
 import berth  # noqa: E402
 from berth import oom  # noqa: E402
@@ -226,26 +224,6 @@ class Batches(unittest.TestCase):
         self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
 
 
-class OnAMachine(Machine):
-    """`run` executes code on it; `self` is not there."""
-
-    def setUp(self):
-        super().setUp()
-        self.variables |= {"PYTHONPATH": str(HERE.parent), "LC_ALL": "C.UTF-8", "BERTH_LIBRARY": LIBRARY, "BERTH_PROGRAM": self.berth}
-
-    def python(self, code, *words, **more):
-        return subprocess.run([sys.executable, "-c", "import os, sys, berth\n" + textwrap.dedent(code), *words], env={**self.variables, **more},
-                              capture_output=True, text=True, timeout=60)
-
-    def prints(self, code, **more):
-        done = self.python(code, **more)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
-
-    def states(self):
-        return {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs?all")["jobs"]}
-
-
 class OneGpu(OnAMachine):
     machine = "workstation-4090"
 
@@ -381,6 +359,4 @@ class Speed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    LIBRARY = os.path.abspath(sys.argv.pop(2))
-    Machine.berth = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()
