@@ -35,6 +35,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":  # a module of ours: PyTorch is loaded with it, and not before
+        return importlib.import_module(".torch", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'berth' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

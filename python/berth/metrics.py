@@ -40,7 +40,7 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Of the devices, as Prometheus asks for them."""
         families: Dict[str, Any] = {}
-        kind = self._client.core.GaugeMetricFamily
+        kind = needed("prometheus_client.core", "export_metrics", "prometheus-client").GaugeMetricFamily
         for name in NAMES:
             families[name] = kind(f"berth_device_{name}", f"Of a GPU, as `berth ls` reads it: {name.replace('_', ' ')}", labels=["device", "name", "uuid"])
         for one in self._recent.read():

@@ -15,6 +15,7 @@ class OnAMachine(Machine):
     """Code runs on a simulated machine, in a process of its own."""
 
     library = ""
+    maxDiff = None
 
     def setUp(self):
         super().setUp()
