@@ -25,6 +25,8 @@ _WHERE = {
     "memory": ("MemorySummary", "memory_summary"),
     "profiling": ("profile",),
     "metrics": ("export_metrics", "tensorboard"),
+    "running": ("Finished", "run", "run_async"),
+    "notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
