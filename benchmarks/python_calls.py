@@ -10,14 +10,17 @@ import importlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import time
 import timeit
 
 import measuring
 
 sys.path.insert(0, str(measuring.ROOT / "python"))
 CALLS = 2000
+IMPORTS = {**os.environ, "PYTHONPATH": str(measuring.ROOT / "python")}
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)"
 LEASE = """
 import sys, time, berth
@@ -88,6 +91,42 @@ def questions():
     return calls
 
 
+def steps(torch, turns=15):
+    """{name: median milliseconds} of a training step in two parts: by hand, by split_step, and by split_step after a try that runs out."""
+    import berth
+    from berth import splitting
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10))
+    batch, optimizer = (torch.randn(1024, 512), torch.randn(1024, 10)), torch.optim.SGD(model.parameters(), 0.01)
+
+    def loss(model, part):
+        return torch.nn.functional.mse_loss(model(part[0]), part[1])
+
+    def short(model, part):
+        if len(part[0]) > 512:  # before it computes anything: the failed try is not what is measured
+            raise RuntimeError(OOM)
+        return loss(model, part)
+
+    def by_hand():
+        optimizer.zero_grad(set_to_none=True)
+        for one, other in zip(batch[0].split(512), batch[1].split(512)):
+            (torch.nn.functional.mse_loss(model(one), other) / 2).backward()
+        optimizer.step()
+
+    def recovered():
+        splitting._known[model].items = 0  # as if it were the first time; the loss is known to be one that can be split
+        berth.split_step(model, short, optimizer, batch, report=False)
+    calls = {"by hand": by_hand, "split_step": lambda: berth.split_step(model, loss, optimizer, batch, parts=2), "recovered": recovered}
+    times = {name: [] for name in calls}
+    for turn in range(turns + 1):
+        for name, call in calls.items():
+            begun = time.perf_counter()
+            call()
+            if turn:
+                times[name].append((time.perf_counter() - begun) * 1e6)
+    return {name: statistics.median(some) for name, some in times.items()}
+
+
 def row(name, berth, anchor_name, anchor):
     return {"name": name, "berth": berth, "anchor": anchor, "anchor_name": anchor_name, "ratio": berth / anchor, "unit": "µs"}
 
@@ -110,6 +149,13 @@ def rows(arguments):
         yield row(name, asked[name], "goal", 2.0)
         if "accelerate: " + name in asked:
             yield row(name, asked[name], "accelerate", asked["accelerate: " + name])
+    if "torch" in sys.modules:
+        took = steps(sys.modules["torch"])
+        yield row("a step in two parts, split_step", took["split_step"], "by hand", took["by hand"])
+        yield row("the same, after memory ran out", took["recovered"], "split_step", took["split_step"])
+    starts = measured({"import": lambda: subprocess.run([sys.executable, "-c", "import berth"], env=IMPORTS, check=True),
+                       "nothing": lambda: subprocess.run([sys.executable, "-c", ""], env=IMPORTS, check=True)}, 10)
+    yield row("import berth, above Python's own start", starts["import"] - starts["nothing"], "goal", 30000.0)
     if arguments.berth:
         environment = {**os.environ, "PYTHONPATH": str(measuring.ROOT / "python"), "BERTH_LIBRARY": os.path.abspath(arguments.library),
                        "BERTH_PROGRAM": os.path.abspath(arguments.berth)}

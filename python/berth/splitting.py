@@ -247,7 +247,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         why = first_line(result) if isinstance(result, BaseException) else "in another rank"
         failed = result if said == FAILED else None
         del result
-        release_memory()
+        release_memory(thorough=tries > 1)
         buffers.restore()
         state.restore()
         if failed is not None:

@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -142,6 +143,18 @@ class Again(unittest.TestCase):
         self.assertRaises(berth.InvalidRequest, berth.retry(tries=0), print)
         interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
         self.assertRaises(KeyboardInterrupt, interrupted)
+
+    def test_ctrl_c_between_two_tries_ends_it(self):
+        tries = []
+
+        @berth.retry(first=20.0, report=False)
+        def step():
+            tries.append(1)
+            raise MemoryError
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        self.assertRaises(KeyboardInterrupt, step)
+        self.assertEqual(len(tries), 1)
 
     def test_coroutines_wait_without_holding_up_others(self):
         tries = []

@@ -105,7 +105,7 @@ class Gradients(unittest.TestCase):
                 split.load_state_dict(copy.deepcopy(whole.state_dict()))
         print(f"largest difference of gradients {worst:.2e}, of optimizer state {worst_state:.2e}", file=sys.stderr)
         self.assertLess(worst, 1e-6)
-        self.assertLess(worst_state, 2e-6)
+        self.assertLess(worst_state, 4e-6, "Adam holds squares, whose rounding is twice as large")
 
     def test_a_loop_of_ones_own(self):
         for reduction in ("mean", "sum"):

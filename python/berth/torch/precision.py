@@ -103,7 +103,7 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     if chosen == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
         raise Unsupported("this GPU has no bf16", "E0570", "precision='fp16'")
     if chosen == "fp16" and device == "cpu":
-        raise Unsupported("fp16 on the CPU has no scaler in this version, and small gradients would be lost", "E0570", "precision='bf16'")
+        raise Unsupported("fp16 on the CPU is slower than fp32, and PyTorch before 2.3 has no scaler for it", "E0570", "precision='bf16'")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}[chosen]
     return Amp(chosen, why, device, dtype, _scaler(torch, device) if chosen == "fp16" else None, model, optimizer)
 
