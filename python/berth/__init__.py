@@ -14,6 +14,7 @@ _WHERE = {
     "machine": ("Device", "Process", "Snapshot", "devices", "processes", "snapshot"),
     "leases": ("Lease", "lease"),
     "environment": ("env", "disable_gpu"),
+    "limiting": ("limit_memory",),
     "retrying": ("ContextLost", "release_memory", "retry"),
     "batches": ("DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"),
     "accumulating": ("Part", "accumulate"),

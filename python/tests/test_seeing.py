@@ -69,7 +69,7 @@ class OnOne(OnAMachine):
     machine = "workstation-4090"
 
     def test_the_examples_are_true(self):
-        for name in ("memory", "metrics", "profiling", *(("reproducing",) if HAS_NUMPY else ())):
+        for name in ("memory", "metrics", "profiling", "limiting", *(("reproducing",) if HAS_NUMPY else ())):
             code = f"""
                 import doctest, importlib
                 found = doctest.testmod(importlib.import_module('berth.{name}'), optionflags=0)
@@ -83,6 +83,34 @@ class OnOne(OnAMachine):
             "print(repr(berth.memory_summary()).splitlines()[0].split()[0], '<table>' in berth.memory_summary()._repr_html_())"
         self.assertEqual(self.prints(code), "3 5 0.2 0 True True True\ndevice True\n")
         self.assertEqual(self.prints("print([row.name for row in berth.memory_summary()])", BERTH_LIBRARY="/nowhere"), "['host']\n")
+
+    def test_one_limit_for_all_frameworks(self):
+        code = """
+            from berth import limiting
+            for name, known in (('XLA_CLIENT_MEM_FRACTION', (2, 1)), ('XLA_PYTHON_CLIENT_MEM_FRACTION', (1, 13))):
+                limiting._fraction_name = lambda: name
+                limiting._version = lambda package: known
+                found = berth.limit_memory('6GiB')
+                print(name in found, found[name], found['TF_FORCE_GPU_ALLOW_GROWTH'], found.get('PYTORCH_ALLOC_CONF'), found.get('PYTORCH_CUDA_ALLOC_CONF'))
+                for one in found: del os.environ[one]
+            os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION='.5', PYTORCH_CUDA_ALLOC_CONF='backend:native')
+            print(sorted(berth.limit_memory('6GiB')))
+            for bad in ('48GiB', '1MiB', 0, '8'):
+                try: berth.limit_memory(bad)
+                except berth.InvalidRequest as problem: print(problem.id)
+            import types
+            said = []
+            torch = types.ModuleType('torch'); sys.modules['torch'] = torch
+            torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 1, set_per_process_memory_fraction=lambda *how: said.append(how))
+            berth.limit_memory('6GiB', total='24GiB'); print(said)
+            del sys.modules['torch']
+            cupy = types.ModuleType('cupy'); cupy.get_default_memory_pool = lambda: types.SimpleNamespace(total_bytes=lambda: 1)
+            sys.modules['cupy'] = cupy; sys.modules['cupy.cuda.memory'] = cupy
+            try: berth.limit_memory('6GiB')
+            except berth.TooLate as problem: print('CuPy' in str(problem))
+            """
+        self.assertEqual(self.prints(code).split("\n"), ["True 0.25 true expandable_segments:True expandable_segments:True", "True 0.25 true None None",
+                         "['CUPY_GPU_MEMORY_LIMIT', 'TF_FORCE_GPU_ALLOW_GROWTH']", "E0420", "E0104", "E0011", "E0101", "[(0.25, 0)]", "True", ""])
 
     def test_seeds_repeat(self):
         code = """

@@ -118,7 +118,8 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
         raise InvalidRequest(f"to: {to!r} is none of int8, fp16, bf16", "E0003")
     if next((True for one in model.parameters() if one.device.type != "cpu"), False):
         raise Unsupported("int8 of linear layers is computed on the CPU, and the model is on another device", "E0570", "model.cpu(), or 'bf16'")
-    nn, quantization = torch.nn, getattr(getattr(torch, "ao", torch), "quantization", None)
+    nn = torch.nn
+    quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
     if not hasattr(quantization, "quantize_dynamic"):  # it is deprecated from 2.8 on, in favour of torchao
         raise Unsupported(f"PyTorch {torch.__version__} has no quantize_dynamic any more", "E0570", "torchao's quantize_; or 'bf16'")
     kinds = {nn.Linear, nn.LSTM, nn.GRU}
