@@ -144,6 +144,7 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     3.0
     """
     pieces = divided(batch, positive("parts", parts), count)
+    group = getattr(model, "process_group", None) if group is None else group
     together = agreement(group) if model is not None and hasattr(model, "no_sync") else Agreement()
     for part in weighed(pieces, together, over):
         part.ranks = together.ranks

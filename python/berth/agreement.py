@@ -15,7 +15,7 @@ class Agreement:
     """
 
     def __init__(self, distributed: Any = None, group: Any = None) -> None:
-        self._distributed, self._group, self._number = distributed, group, None
+        self._distributed, self.group, self._number = distributed, group, None
         self.ranks, self.rank = 1, 0
         if distributed is None:
             return
@@ -28,7 +28,7 @@ class Agreement:
         if self.ranks == 1 or self._number is None:
             return value
         self._number.fill_(value)
-        self._distributed.all_reduce(self._number, op=getattr(self._distributed.ReduceOp, how), group=self._group)
+        self._distributed.all_reduce(self._number, op=getattr(self._distributed.ReduceOp, how), group=self.group)
         return float(self._number.item())
 
     def most(self, value: int) -> int:
@@ -43,8 +43,9 @@ class Agreement:
 
 
 def agreement(group: Optional[Any] = None) -> Agreement:
-    """Of the ranks that torch.distributed has in this process, if it is loaded and initialised; else of this process alone."""
+    """Of the ranks that torch.distributed has in this process, if it is loaded and initialised; of this process alone else, and where
+    `group` is False."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if group is False or distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return Agreement()
     return Agreement(distributed, group)

@@ -52,10 +52,10 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
         Below this, DoesNotFit is raised.
     policy : {"halve", "x0.9"}
         The next size.
-    group : torch.distributed group, optional
-        Where ranks are initialised, all of them go on to the next size when memory ran out in one. That is found at the end of the
-        function, so it must not wait for other ranks in between (a trial does not, or runs under `no_sync`); `split_step` has no
-        such limit.
+    group : torch.distributed group, or False, optional
+        Where ranks are initialised, all of them call it, and all go on to the next size when memory ran out in one. That is found at the
+        end of the function, so it must not wait for other ranks in between (a trial does not, or runs under `no_sync`); `split_step` has
+        no such limit. False: this rank calls it alone.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         Takes a size and runs what a run would: some steps with gradients and the optimizer, on the largest items.
     margin : float
         Part of the size that is left off, and how exactly it is searched.
-    group : torch.distributed group, optional
+    group : torch.distributed group, or False, optional
         As in `fit_batch`: all ranks find the same size.
 
     Returns

@@ -8,8 +8,9 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from . import _library
 from .batches import positive
-from .errors import InvalidRequest
+from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 
 __all__ = ["LoaderOptions", "dataloader_options"]
@@ -28,38 +29,15 @@ class LoaderOptions(Dict[str, Any]):
 
 
 def usable_cores() -> Tuple[int, str]:
-    """So many this process may use, and what says so: its affinity, or its control group's quota."""
+    """So many this process may use, and what says so: its affinity, or its control group's quota, as `berth ls` counts them."""
     cores = len(os.sched_getaffinity(0))
-    quota = _quota()
-    if quota is not None and quota < cores:
-        return max(1, int(quota)), f"a quota of {quota:.1f} cores"
-    return cores, f"{cores} usable cores"
-
-
-def _quota() -> Optional[float]:
-    """The least of the control groups that this process is in."""
-    found = None
-    for folder in _own_groups():
-        try:
-            with open(os.path.join(folder, "cpu.max"), encoding="ascii") as file:
-                allowed, period = file.read().split()
-            if allowed != "max":
-                found = min(found or float("inf"), int(allowed) / int(period))
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def _own_groups() -> List[str]:
     try:
-        with open("/proc/self/cgroup", encoding="utf-8") as file:
-            path = next((line.split(":", 2)[2].strip() for line in file if line.startswith("0::")), None)
-    except OSError:
-        return []
-    if path is None:
-        return []
-    names = [name for name in path.split("/") if name and name != ".."]
-    return ["/".join(["/sys/fs/cgroup", *names[:depth]]) for depth in range(len(names), -1, -1)]
+        host = _library.document("ls")["host"]
+    except BerthError:
+        return cores, f"{cores} usable cores"
+    if host["cores_quota"] is not None and host["cores_usable"] < cores:
+        return max(1, int(host["cores_usable"])), f"a quota of {host['cores_quota']:.1f} cores"
+    return cores, f"{cores} usable cores"
 
 
 def shared_free() -> Optional[int]:

@@ -107,7 +107,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     that a program has made itself are its own to keep. What is no lack of memory is raised as it is, and an error that has cost the
     device's context as ContextLost.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it.
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it. Nor may
+    other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------

@@ -106,13 +106,13 @@ class _Step:
             return
         parameters = [one for one in inner(self.model).parameters() if one.requires_grad]
         has = torch.tensor([0.0 if one.grad is None else 1.0 for one in parameters], device=parameters[0].device)
-        torch.distributed.all_reduce(has, op=torch.distributed.ReduceOp.MAX, group=together._group)
+        torch.distributed.all_reduce(has, op=torch.distributed.ReduceOp.MAX, group=together.group)
         waits = []
         for parameter, any_rank in zip(parameters, has.tolist()):
             if any_rank:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-                waits.append(torch.distributed.all_reduce(parameter.grad, group=together._group, async_op=True))
+                waits.append(torch.distributed.all_reduce(parameter.grad, group=together.group, async_op=True))
         for wait in waits:
             wait.wait()
 
@@ -220,10 +220,11 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
     """What DistributedDataParallel does at the beginning of a pass: here, where no rank can be missing."""
     if together.ranks > 1 and getattr(model, "broadcast_buffers", False):
+        distributed = torch.distributed
+        number = getattr(distributed, "get_global_rank", None) or distributed.distributed_c10d._get_global_rank
+        first = number(together.group, 0)
         for buffer in inner(model).buffers():
-            if together.rank != 0:
-                buffer.zero_()
-            torch.distributed.all_reduce(buffer, group=together._group)
+            distributed.broadcast(buffer, first, group=together.group)
     model.require_forward_param_sync = False
 
 

@@ -74,7 +74,8 @@ class Sampler(unittest.TestCase):
 class Cores(unittest.TestCase):
     def test_quota_and_affinity_are_seen(self):
         self.assertEqual(loading.usable_cores()[0] >= 1, True)
-        with mock.patch.object(loading, "_quota", return_value=1.5), mock.patch.object(os, "sched_getaffinity", return_value=set(range(8))):
+        host = {"host": {"cores_quota": 1.5, "cores_usable": 1}}
+        with mock.patch.object(loading._library, "document", return_value=host), mock.patch.object(os, "sched_getaffinity", return_value=set(range(8))):
             self.assertEqual(loading.usable_cores(), (1, "a quota of 1.5 cores"))
 
     def test_prefetch_follows_shared_memory(self):
@@ -99,7 +100,7 @@ class Loader(unittest.TestCase):
 
     def test_what_waits_gets_workers_and_what_is_ready_none(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(os, "sched_getaffinity", return_value=set(range(4))), \
-                mock.patch.object(loading, "_quota", return_value=None):
+                mock.patch.object(loading._library, "document", side_effect=berth.BerthError("not here")):
             slow = berth.dataloader_options(self.Slow(), batch_size=4, seconds=0.2)
             quick = berth.dataloader_options(torch.utils.data.TensorDataset(torch.zeros(100, 4)), batch_size=4, seconds=0.05)
         self.assertGreaterEqual(slow["num_workers"], 2)

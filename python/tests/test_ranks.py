@@ -90,6 +90,31 @@ class Ranks(unittest.TestCase):
             # 7 items of rank 1 go into 4 parts of at most 2; then its own size is kept, and rank 0 follows with as many parts.
             self.assertEqual(said, ["4 3 True True\n1 True\n"] * 2, way)
 
+    def test_buffers_are_those_of_the_first_rank(self):
+        said = self.both("""
+            class Masked(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.line = torch.nn.Linear(6, 1)
+                    self.register_buffer('mask', torch.ones(3, dtype=torch.uint8)); self.register_buffer('count', torch.tensor(7))
+                def forward(self, x): return self.line(x)
+            model = torch.nn.parallel.DistributedDataParallel(Masked())
+            if rank == 1: model.module.mask.zero_(); model.module.count.zero_()
+            berth.split_step(model, plain, torch.optim.SGD(model.parameters(), 0.1), batch)
+            print(model.module.mask.tolist(), int(model.module.count))
+            """)
+        self.assertEqual(said, ["[1, 1, 1] 7\n"] * 2)
+
+    def test_a_rank_may_be_alone(self):
+        said = self.both("""
+            @berth.fit_batch(start=8, report=False, group=False)
+            def size(batch_size):
+                if batch_size > 4: raise RuntimeError(OOM)
+                return batch_size
+            print(size() if rank == 0 else None)
+            """)
+        self.assertEqual(said, ["4\n", "None\n"])
+
     def test_a_mean_of_each_ranks_own_is_what_ddp_has(self):
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make()); other = torch.nn.parallel.DistributedDataParallel(make())
