@@ -344,9 +344,9 @@ class OneGpu(OnAMachine):
                 try:
                     use()
                 except berth.TooLate as problem:
-                    print('PyTorch' in str(problem), bool(problem.hint))
+                    print('PyTorch' in str(problem), problem.id, bool(problem.hint))
             """
-        self.assertEqual(self.prints(fake), "True True\nTrue True\n")
+        self.assertEqual(self.prints(fake), "True E0572 True\nTrue E0572 True\n")
 
     def test_gpus_can_be_hidden(self):
         self.assertEqual(self.prints("berth.disable_gpu(); print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['JAX_PLATFORMS'])"), "-1 cpu\n")
