@@ -201,7 +201,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
 
 def chunked(x: Any, size: int) -> Iterator[Any]:
     """Parts of so many items each, the last one with what is left: of a tensor or array along its first axis, of a sequence, or
-    of a dict, tuple or list of tensors or arrays that are equally long.
+    of a dict, tuple or list of tensors, arrays or sequences that are equally long. None, switches and numbers among them are in every part.
 
     Examples
     --------
@@ -216,21 +216,30 @@ def chunked(x: Any, size: int) -> Iterator[Any]:
 
 
 def _is_group(x: Any) -> bool:
-    """Several tensors or arrays side by side, and no list of items."""
-    return isinstance(x, (tuple, list)) and bool(x) and all(hasattr(one, "shape") and getattr(one, "shape", ()) for one in x)
+    """Fields side by side, and no list of items: tensors or arrays with what belongs to them, or lists in a tuple."""
+    if not isinstance(x, (tuple, list)):
+        return False
+    return any(getattr(one, "shape", ()) for one in x) or (isinstance(x, tuple) and any(isinstance(one, list) for one in x))
+
+
+def _is_shared(x: Any) -> bool:
+    """It belongs to all items, and is in every part: a switch, a number, nothing."""
+    return x is None or isinstance(x, (bool, int, float)) or getattr(x, "shape", None) == ()
+
+
+def _equally_long(lengths: Any) -> int:
+    found = set(lengths.values() if isinstance(lengths, dict) else lengths)
+    if len(found) > 1:
+        raise InvalidRequest(f"the parts of the batch are not equally long: {lengths}", "E0560")
+    return int(next(iter(found), 0))
 
 
 def length_of(x: Any) -> int:
+    """How many items a batch has."""
     if isinstance(x, Mapping):
-        lengths = {key: length_of(one) for key, one in x.items()}
-        if len(set(lengths.values())) > 1:
-            raise InvalidRequest(f"the parts of the batch are not equally long: {lengths}", "E0560")
-        return next(iter(lengths.values()), 0)
+        return _equally_long({key: length_of(one) for key, one in x.items() if not _is_shared(one)})
     if _is_group(x):
-        counts = [length_of(one) for one in x]
-        if len(set(counts)) > 1:
-            raise InvalidRequest(f"the parts of the batch are not equally long: {counts}", "E0560")
-        return counts[0]
+        return _equally_long([length_of(one) for one in x if not _is_shared(one)])
     try:
         return len(x)
     except TypeError:
@@ -239,9 +248,10 @@ def length_of(x: Any) -> int:
 
 
 def part_of(x: Any, first: int, last: int) -> Any:
+    """The items from the first up to, and without, the last."""
     if isinstance(x, Mapping):
-        return {key: part_of(one, first, last) for key, one in x.items()}
+        return {key: one if _is_shared(one) else part_of(one, first, last) for key, one in x.items()}
     if _is_group(x):
-        parts = [part_of(one, first, last) for one in x]
+        parts = [one if _is_shared(one) else part_of(one, first, last) for one in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
     return x[first:last]

@@ -4,6 +4,7 @@ usage: test_berth.py BERTH LIBRARY
 """
 import asyncio
 import builtins
+import collections
 import importlib
 import json
 import math
@@ -232,7 +233,14 @@ class Batches(unittest.TestCase):
                 parts = list(berth.chunked(list(range(length)), size))
                 self.assertEqual(sum(parts, []), list(range(length)))
                 self.assertTrue(all(len(part) == size for part in parts[:-1]))
-        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, 3):
+        self.assertEqual(list(berth.chunked({"x": [1, 2, 3], "mask": None, "training": True, "rate": 0.5}, 2)),
+                         [{"x": [1, 2], "mask": None, "training": True, "rate": 0.5}, {"x": [3], "mask": None, "training": True, "rate": 0.5}])
+        self.assertEqual(list(berth.chunked((["a", "b"], [1, 2], None), 1)), [(["a"], [1], None), (["b"], [2], None)])
+        Pair = collections.namedtuple("Pair", "x y")
+        self.assertEqual(list(berth.chunked(Pair([1, 2], [3, 4]), 1)), [Pair([1], [3]), Pair([2], [4])])
+        self.assertEqual(list(berth.chunked((1, 2, 3), 2)), [(1, 2), (3,)])
+        self.assertEqual(list(berth.chunked([[1, 2], [3]], 1)), [[[1, 2]], [[3]]])
+        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, ([1], [1, 2]), 3):
             self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
         self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
 

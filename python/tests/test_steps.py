@@ -121,6 +121,16 @@ class Gradients(unittest.TestCase):
                         part.share(said, reduction).backward()
             self.assertLess(relative(flat(one.grad for one in model.parameters()), whole), 1e-6)
 
+    def test_what_belongs_to_all_items_is_in_every_part(self):
+        model = torch.nn.Linear(3, 1)
+        batch = (torch.randn(5, 3), None, [1.0, 2.0, 3.0, 4.0, 5.0], torch.tensor(2.0))
+
+        def loss(model, part):
+            self.assertIsNone(part[1])
+            return (model(part[0]).squeeze(1) * torch.tensor(part[2]) * part[3]).mean()
+        whole = loss(model, batch)
+        self.assertAlmostEqual(berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), batch, parts=3).loss, whole.item(), places=5)
+
     def test_the_scaler_and_clipping_are_used_once(self):
         class Scaler:
             def __init__(self):
