@@ -30,7 +30,6 @@ class Switches(List[Switch]):
     """A list of switches that shows itself as a table."""
 
     def __repr__(self) -> str:
-        from .machine import _table
         return _table(((one.name, one.value, one.cost, one.note) for one in self), ("switch", "value", "what it costs", ""))
 
 

@@ -43,9 +43,19 @@ def inner(model: Any) -> Any:
 
 
 def batch_norms(model: Any) -> List[str]:
-    """Names of layers whose output for an item depends on the items beside it."""
-    kind = sys.modules["torch"].nn.modules.batchnorm._BatchNorm
-    return [f"{name or type(one).__name__} ({type(one).__name__})" for name, one in inner(model).named_modules() if isinstance(one, kind) and one.training]
+    """Names of layers whose output for an item depends on the items beside it, or that write their state at each pass."""
+    norms = sys.modules["torch"].nn.modules.batchnorm
+    found = []
+    for name, one in inner(model).named_modules():
+        if not one.training:
+            continue
+        kind = type(one).__name__
+        hooks = [type(hook).__name__ for hook in one._forward_pre_hooks.values()]
+        if isinstance(one, norms._BatchNorm) or (isinstance(one, norms._NormBase) and one.track_running_stats) or "SpectralNorm" in kind:
+            found.append(f"{name or kind} ({kind})")
+        elif "SpectralNorm" in hooks:
+            found.append(f"{name or kind} (SpectralNorm)")
+    return found
 
 
 def _names(function: Any, depth: int = 2) -> Iterator[str]:
@@ -66,7 +76,7 @@ def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        object_or(f"batch normalisation sees the parts of a split batch and not the whole: {', '.join(found[:3])}{more}", allowed,
+        object_or(f"layers that see the parts of a split batch and not the whole: {', '.join(found[:3])}{more}", allowed,
                   "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on")
 
 

@@ -232,10 +232,11 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
     state, buffers, tries = kept(), _Buffers(step.model), 0
     length = length_of(step.batch)
     parts = step.together.most(min(parts, max(1, length)))
+    lack: Optional[BaseException] = None
     while True:
         tries += 1
         if parts > 1:
-            _check(step, allowed, known)
+            _check(step, allowed, known, lack)
         pieces = weighed(divided(step.batch, parts, step.count), step.together, step.over)
         said, result = _try(step, pieces)
         most = step.together.most(said)
@@ -247,6 +248,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         step.optimizer.zero_grad(set_to_none=True)
         why = first_line(result) if isinstance(result, BaseException) else "in another rank"
         failed = result if said == FAILED else None
+        lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
         del result
         release_memory(thorough=tries > 1)
         buffers.restore()
@@ -281,8 +283,9 @@ def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
     return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
 
 
-def _check(step: _Step, allowed: Tuple[str, str], known: _Known) -> None:
-    """Once for a model and a loss. All ranks refuse where one does."""
+def _check(step: _Step, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
+    """Once for a model and a loss. All ranks refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it
+    goes on with a smaller batch, which needs no parts."""
     function = getattr(step.loss_fn, "func", step.loss_fn)  # of a functools.partial
     what = getattr(function, "__code__", type(function))    # and never the loss itself, which may hold the model
     if what in known.losses:
@@ -296,7 +299,7 @@ def _check(step: _Step, allowed: Tuple[str, str], known: _Known) -> None:
     said = step.together.most(0 if problem is None else _REFUSED)
     if problem is not None:
         step.optimizer.zero_grad(set_to_none=True)
-        raise problem
+        raise problem from lack
     if said:
         raise RankFailed("another rank refuses to split the batch: its own output says why", "E0564")
     known.losses.append(what)

@@ -21,7 +21,6 @@ except ImportError:
     sys.exit(77)
 
 import berth  # noqa: E402
-from berth import splitting  # noqa: E402
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 F = torch.nn.functional
@@ -288,6 +287,29 @@ class Refused(unittest.TestCase):
         self.step(model, Recovery.loss, batch)
         model[1].eval()
         self.step(model, Recovery.loss, batch, parts=2)
+
+    def test_a_smaller_batch_does_where_parts_do_not(self):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+        data, failing = (torch.randn(32, 6), torch.randn(32, 1)), Failing(Recovery.loss, 8)
+
+        @berth.fit_batch(start=32, report=False)
+        def train(batch_size):
+            done = self.step(model, failing, tuple(one[:batch_size] for one in data), report=False)
+            return batch_size, done.parts
+        self.assertEqual(train(), (8, 1))
+
+    def test_layers_that_write_at_each_pass_are_named(self):
+        batch = (torch.randn(8, 6), torch.randn(8, 4))
+        for layer, word in ((torch.nn.utils.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
+                            (torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
+                            (torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2, track_running_stats=True), torch.nn.Flatten(),
+                                                 torch.nn.Linear(6, 4)), "InstanceNorm1d")):
+            with self.assertRaises(berth.NotSplittable) as caught:
+                self.step(layer, Recovery.loss, batch, parts=2)
+            self.assertIn(word, str(caught.exception))
+            self.step(layer, Recovery.loss, batch)
+        self.step(torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2), torch.nn.Flatten(), torch.nn.Linear(6, 4)), Recovery.loss,
+                  batch, parts=2)
 
     def test_losses_between_items_are_found(self):
         def pairs(model, part):
