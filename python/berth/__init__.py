@@ -6,7 +6,36 @@ Nothing here imports a framework by itself, and the C++ library loads at the fir
 from __future__ import annotations
 
 import importlib
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:  # what type checkers see; at run time names are looked up when they are used
+    from . import torch as torch
+    from .errors import (
+        BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
+        Refused as Refused, BrokerUnavailable as BrokerUnavailable, NotPermitted as NotPermitted, Unsupported as Unsupported,
+        TooLate as TooLate)
+    from .machine import (
+        Device as Device, Process as Process, Snapshot as Snapshot, devices as devices, processes as processes,
+        snapshot as snapshot)
+    from .leases import Lease as Lease, lease as lease
+    from .environment import env as env, disable_gpu as disable_gpu
+    from .limiting import limit_memory as limit_memory
+    from .retrying import ContextLost as ContextLost, release_memory as release_memory, retry as retry
+    from .batches import (
+        DoesNotFit as DoesNotFit, RankFailed as RankFailed, chunked as chunked, find_batch as find_batch, fit_batch as fit_batch)
+    from .accumulating import Part as Part, accumulate as accumulate
+    from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
+    from .splitting import StepInterrupted as StepInterrupted, StepResult as StepResult, split_step as split_step
+    from .sampling import DynamicBatchSampler as DynamicBatchSampler
+    from .loading import LoaderOptions as LoaderOptions, dataloader_options as dataloader_options
+    from .reproducing import Comparison as Comparison, compare_outputs as compare_outputs, reproducible as reproducible
+    from .memory import MemorySummary as MemorySummary, memory_summary as memory_summary
+    from .profiling import profile as profile
+    from .metrics import export_metrics as export_metrics, tensorboard as tensorboard
+    from .running import Finished as Finished, run as run, run_async as run_async
+    from .notebook import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
+    from .oom import is_oom as is_oom, is_sticky as is_sticky
+    from .diagnosis import doctor as doctor, Diagnosis as Diagnosis, Finding as Finding
 
 _WHERE = {
     "errors": ("BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported",

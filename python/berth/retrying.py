@@ -14,7 +14,7 @@ import random
 import sys
 import time
 import traceback
-from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
 from .oom import is_oom, is_sticky
@@ -95,6 +95,15 @@ def _check(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
                              "retry the function that consumes it")
+
+
+@overload
+def retry(function: Function) -> Function: ...
+
+
+@overload
+def retry(function: None = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0, jitter: float = 0.2,
+          same_random: bool = True, report: bool = True) -> Callable[[Function], Function]: ...
 
 
 def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,

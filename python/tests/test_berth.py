@@ -2,6 +2,7 @@
 
 usage: test_berth.py BERTH LIBRARY
 """
+import ast
 import asyncio
 import builtins
 import collections
@@ -371,6 +372,12 @@ class OneGpu(OnAMachine):
 
 class Speed(unittest.TestCase):
     """No times are asserted; benchmarks/ has them."""
+
+    def test_type_checkers_see_every_name(self):
+        tree = ast.parse(pathlib.Path(berth.__file__).read_text())
+        block = next(node for node in tree.body if isinstance(node, ast.If))
+        seen = {(node.module, one.name) for node in block.body for one in node.names}
+        self.assertEqual(seen - {(None, "torch")}, {(module, name) for module, names in berth._WHERE.items() for name in names})
 
     def test_names_are_looked_up_once(self):
         self.assertIs(berth.is_oom, importlib.import_module("berth.oom").is_oom)
