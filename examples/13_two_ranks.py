@@ -18,7 +18,8 @@ def start_ranks():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = str(one.getsockname()[1])
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}  # two ranks need two GPUs, or none
+    environment = {**os.environ, **hidden, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     ranks = [subprocess.Popen([sys.executable, __file__], env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(2)]
     return max(rank.wait() for rank in ranks)
 
