@@ -33,6 +33,9 @@ def check(arguments):
                 used.setdefault(identifier, path.relative_to(root))
             for kind, identifier in CODE.findall(code):
                 kinds.setdefault(identifier, {}).setdefault(kind, path.relative_to(root))
+    for path in sorted((root / "python/berth").rglob("*.py")):
+        for identifier in USED.findall(path.read_text()):
+            used.setdefault(identifier, path.relative_to(root))
     rows = [row[0] for row in ROW.findall((root / "docs/errors.md").read_text())]
     for identifier, where in sorted(used.items()):
         if identifier not in rows:

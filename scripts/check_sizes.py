@@ -7,7 +7,7 @@ import checking
 
 BUDGETS = {".hpp": 250, ".h": 250, ".cpp": 500, ".c": 500, ".py": 500}
 FUNCTION = 60
-FOLDERS = ("src", "simulator", "tests", "scripts", "benchmarks", "fuzz", "examples")
+FOLDERS = ("src", "simulator", "tests", "scripts", "benchmarks", "fuzz", "examples", "python")
 OPENS = re.compile(r"^(\s*)(?!namespace|struct|class|enum|union|extern|public|private|constexpr std::array|static const)"
                    r"[^#/\s].*\)[^;=]*\{$|^(\s*)\) .*\{$")
 

@@ -95,6 +95,27 @@ def check_training(record):
     return report
 
 
+def check_python(record):
+    """The Python package with the GPU: its own test, and the examples, whose last lines have their numbers."""
+    python = training_python()
+    if python is None:
+        record.add("the Python package on the GPU", None, "no Python here has a PyTorch that sees the GPU")
+        return
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BERTH_PROGRAM": str(BERTH), "BERTH_LIBRARY": str(BERTH.parent / "libberth.so")}
+    scripts = [ROOT / "python/tests/test_on_gpu.py", *sorted((ROOT / "examples").glob("[01][0-9]_*.py"))]
+    for script in scripts:
+        if script.name < "08" and script.parent.name == "examples":
+            continue  # the demo has its own check; the others are about the program
+        try:
+            done = subprocess.run([python, str(script)], capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL, env=environment)
+        except subprocess.TimeoutExpired:
+            record.add(f"{script.name} on the GPU", False, "not done after 150 s")
+            continue
+        held = None if done.returncode == 77 or (script.name.startswith("14_") and done.returncode == 2) else done.returncode == 0
+        said = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
+        record.add(f"{script.name} on the GPU", held, " | ".join(said[-3:]) if held else (done.stderr.strip().splitlines() or [""])[-1])
+
+
 def check_holder(record):
     """A program that holds a known amount of GPU memory: ps, busy, and memory after it ends."""
     holder = subprocess.Popen([sys.executable, HOLDER, "1024"], stdout=subprocess.PIPE, text=True)
@@ -182,6 +203,7 @@ def main() -> int:
     print(shown.stdout)
     check_readings(record)
     report = check_training(record)
+    check_python(record)
     check_holder(record)
     check_no_orphans(record)
     spent = costs(record)

@@ -12,6 +12,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN_PYTHON = "/usr/bin/python3"
+FRAMEWORKS = ROOT / "build/frameworks/bin/python"  # what ./dev test --frameworks makes
+OPENCL_PYTHON = str(FRAMEWORKS) if FRAMEWORKS.exists() else DEBIAN_PYTHON
 
 # What each is called with, and what must be found in its output.
 EXAMPLES = {
@@ -21,16 +23,29 @@ EXAMPLES = {
     "04_eval_env.sh": (["sh", "{}"], [r"GPUs: -1 +threads: [1-9]", r"Python sees the same: -1 [1-9]"]),
     "05_train_digits.py": ([DEBIAN_PYTHON, "{}", "--epochs", "8"], [r"PyTorch \S+ on ", r"(?m)^done +device=(cpu|cuda|xpu)"]),
     "07_three_jobs.sh": (["sh", "{}"], [r"job 3 waits for 1 GPU", r"(?m)^third on GPU [01]$", r"job 3 ended"]),
+    "08_detect.py": ([DEBIAN_PYTHON, "{}"], [r"(?m)^this program has: ", r"(no GPU here|most free memory): "]),
+    "09_matmul.py": ([DEBIAN_PYTHON, "{}", "--size", "700"], [r"(?m)^CPU, \d+ threads: 700² in "]),
+    "10_fit_batch.py": ([DEBIAN_PYTHON, "{}"], [r"(?m)^done +device=\S+ batch=\d+ loss="]),
+    "11_accumulate.py": ([DEBIAN_PYTHON, "{}"], [r"mean of means: gradients differ by \d\.\de-0[123]", r"berth.split_step: gradients differ by \d\.\de-0[789]"]),
+    "12_amp.py": ([DEBIAN_PYTHON, "{}", "--precision", "bf16", "--steps", "5"], [r"(?m)^done +precision=bf16 loss=\d"]),
+    "13_two_ranks.py": ([DEBIAN_PYTHON, "{}"], [r"step 0: 4 parts, 3 tries", r"rank 0: the same parameters as rank 0: True",
+                                                r"rank 1: the same parameters as rank 0: True"]),
+    "14_kernel.py": ([OPENCL_PYTHON, "{}"], [r"4 TiB do not fit: ", r"right for 1048576 numbers"]),
     "06_read_json.py": ([sys.executable, "{}"], [r"cpu +\S+", r"most free memory: device \d+"]),
 }
+# Modules of the Python that runs them.
+NEEDS = {"05_train_digits.py": "torch, sklearn", "14_kernel.py": "pyopencl; assert pyopencl.get_platforms()",
+         **dict.fromkeys(("09_matmul.py", "10_fit_batch.py", "11_accumulate.py", "12_amp.py", "13_two_ranks.py"), "torch")}
 
 
 def needs_of(name):
     """Why it cannot run here; None where it can."""
-    if name != "05_train_digits.py":
+    modules = NEEDS.get(name)
+    if modules is None:
         return None
-    probe = subprocess.run([DEBIAN_PYTHON, "-c", "import torch, sklearn"], capture_output=True, text=True)
-    return None if probe.returncode == 0 else f"{DEBIAN_PYTHON} has no PyTorch or no scikit-learn"
+    python = EXAMPLES[name][0][0]
+    probe = subprocess.run([python, "-c", f"import {modules}"], capture_output=True, text=True)
+    return None if probe.returncode == 0 else f"{python} lacks one of: {modules}"
 
 
 def main():
@@ -44,6 +59,8 @@ def main():
     words, expected = EXAMPLES[name]
     words = [word.replace("{}", str(ROOT / "examples" / name)) for word in words]
     environment = {key: value for key, value in os.environ.items() if not key.endswith(("_VISIBLE_DEVICES", "_NUM_THREADS"))}
+    # What `pip install berth` would have put in its place.
+    environment.update(PYTHONPATH=str(ROOT / "python"), BERTH_PROGRAM=berth, BERTH_LIBRARY=str(pathlib.Path(berth).parent / "libberth.so"))
     environment["PATH"] = str(pathlib.Path(berth).parent) + ":" + environment["PATH"]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=110)

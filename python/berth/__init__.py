@@ -6,7 +6,36 @@ Nothing here imports a framework by itself, and the C++ library loads at the fir
 from __future__ import annotations
 
 import importlib
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:  # what type checkers see; at run time names are looked up when they are used
+    from . import torch as torch
+    from .errors import (
+        BerthError as BerthError, InvalidRequest as InvalidRequest, NoDevice as NoDevice, NotFound as NotFound,
+        Refused as Refused, BrokerUnavailable as BrokerUnavailable, NotPermitted as NotPermitted, Unsupported as Unsupported,
+        TooLate as TooLate)
+    from .machine import (
+        Device as Device, Process as Process, Snapshot as Snapshot, devices as devices, processes as processes,
+        snapshot as snapshot)
+    from .leases import Lease as Lease, lease as lease
+    from .environment import env as env, disable_gpu as disable_gpu
+    from .limiting import limit_memory as limit_memory
+    from .retrying import ContextLost as ContextLost, release_memory as release_memory, retry as retry
+    from .batches import (
+        DoesNotFit as DoesNotFit, RankFailed as RankFailed, chunked as chunked, find_batch as find_batch, fit_batch as fit_batch)
+    from .accumulating import Part as Part, accumulate as accumulate
+    from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
+    from .splitting import StepInterrupted as StepInterrupted, StepResult as StepResult, split_step as split_step
+    from .sampling import DynamicBatchSampler as DynamicBatchSampler
+    from .loading import LoaderOptions as LoaderOptions, dataloader_options as dataloader_options
+    from .reproducing import Comparison as Comparison, compare_outputs as compare_outputs, reproducible as reproducible
+    from .memory import MemorySummary as MemorySummary, memory_summary as memory_summary
+    from .profiling import profile as profile
+    from .metrics import export_metrics as export_metrics, tensorboard as tensorboard
+    from .running import Finished as Finished, run as run, run_async as run_async
+    from .notebook import load_ipython_extension as load_ipython_extension, unload_ipython_extension as unload_ipython_extension
+    from .oom import is_oom as is_oom, is_sticky as is_sticky
+    from .diagnosis import doctor as doctor, Diagnosis as Diagnosis, Finding as Finding
 
 _WHERE = {
     "errors": ("BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported",
@@ -14,8 +43,20 @@ _WHERE = {
     "machine": ("Device", "Process", "Snapshot", "devices", "processes", "snapshot"),
     "leases": ("Lease", "lease"),
     "environment": ("env", "disable_gpu"),
+    "limiting": ("limit_memory",),
     "retrying": ("ContextLost", "release_memory", "retry"),
-    "batches": ("DoesNotFit", "chunked", "find_batch", "fit_batch"),
+    "batches": ("DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"),
+    "accumulating": ("Part", "accumulate"),
+    "splittable": ("NotSplittable", "SplitWarning"),
+    "splitting": ("StepInterrupted", "StepResult", "split_step"),
+    "sampling": ("DynamicBatchSampler",),
+    "loading": ("LoaderOptions", "dataloader_options"),
+    "reproducing": ("Comparison", "compare_outputs", "reproducible"),
+    "memory": ("MemorySummary", "memory_summary"),
+    "profiling": ("profile",),
+    "metrics": ("export_metrics", "tensorboard"),
+    "running": ("Finished", "run", "run_async"),
+    "notebook": ("load_ipython_extension", "unload_ipython_extension"),
     "oom": ("is_oom", "is_sticky"),
     "diagnosis": ("doctor", "Diagnosis", "Finding"),
 }
@@ -26,6 +67,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":  # a module of ours: PyTorch is loaded with it, and not before
+        return importlib.import_module(".torch", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'berth' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

@@ -6,30 +6,38 @@ import functools
 import inspect
 import math
 import sys
-from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar, cast
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar, cast
 
+from .agreement import Agreement, agreement
 from .errors import BerthError, InvalidRequest
 from .retrying import attempt, first_line, release_memory
 
-__all__ = ["DoesNotFit", "chunked", "find_batch", "fit_batch"]
+__all__ = ["DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _POLICIES: Mapping[str, Callable[[int], int]] = {"halve": lambda size: size // 2, "x0.9": lambda size: min(size - 1, int(size * 0.9))}
 
 
+FAILED = 9  # what a rank says that ends with another error
+
+
+class RankFailed(BerthError):
+    """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
+
+
 class DoesNotFit(BerthError, MemoryError):
     """Memory runs out with the smallest batch as well."""
 
 
-def _positive(name: str, value: Any) -> int:
+def positive(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidRequest(f"{name}: {value!r} is not a whole number of at least 1", "E0104")
     return value
 
 
 def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: int = 1, policy: str = "halve", report: bool = True,
-              starting_batch_size: Optional[int] = None) -> Any:
+              starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
     """Calls a function with a batch size as its first argument, and again with a smaller one each time memory runs out.
 
     The function begins anew with each size, so it makes its loader, and whatever has the size in it, itself. The size that fitted
@@ -44,6 +52,10 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
         Below this, DoesNotFit is raised.
     policy : {"halve", "x0.9"}
         The next size.
+    group : torch.distributed group, or False, optional
+        Where ranks are initialised, all of them call it, and all go on to the next size when memory ran out in one. That is found at the
+        end of the function, so it must not wait for other ranks in between (a trial does not, or runs under `no_sync`); `split_step` has
+        no such limit. False: this rank calls it alone.
 
     Examples
     --------
@@ -56,41 +68,81 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
     (32, 32)
     """
     if function is None:
-        return functools.partial(fit_batch, start=start, least=least, policy=policy, report=report, starting_batch_size=starting_batch_size)
-    first = _positive("start", start if starting_batch_size is None else starting_batch_size)
-    _positive("least", least)
+        return functools.partial(fit_batch, start=start, least=least, policy=policy, report=report, starting_batch_size=starting_batch_size,
+                                 group=group)
+    first = positive("start", start if starting_batch_size is None else starting_batch_size)
+    positive("least", least)
     if policy not in _POLICIES:
-        raise InvalidRequest(f"policy: {policy!r} is none of {', '.join(_POLICIES)}")
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator or a coroutine: it cannot begin anew with another size",
-                             hint="put the loop into a plain function")
-    names = list(inspect.signature(function).parameters)
-    if not names:
-        raise InvalidRequest(f"{function.__name__} takes no batch size: it must be the first argument", hint=f"def {function.__name__}(batch_size, …):")
+        raise InvalidRequest(f"policy: {policy!r} is none of {', '.join(_POLICIES)}", "E0003")
+    names, places = _restartable(function)
     call = cast(Callable[..., Any], function)
-    places = _places(function)
 
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
         if names[0] in named or len(args) >= places:
             raise InvalidRequest(f"{call.__name__} gets its {names[0]} from fit_batch: call it without",
                                  hint=f"{call.__name__}({', '.join(names[1:])})")
-        size = cast(int, getattr(fitted, "batch_size", None) or first)
-        release_memory()
-        while True:
-            good, result = attempt(call, (size, *args), named)
-            if good:
-                setattr(fitted, "batch_size", size)
-                return result
+        size = getattr(fitted, "batch_size", 0)
+        if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
+            size = first
             release_memory()
-            smaller = _POLICIES[policy](size)
-            if smaller < least:
-                raise DoesNotFit(f"memory runs out with a batch of {size} as well: {first_line(result)}",
-                                 hint="a smaller model, a shorter sequence, less precision, or a GPU with more memory")
-            if report:
-                print(f"berth: a batch of {size} does not fit in {call.__name__} ({first_line(result)}); trying {smaller}", file=sys.stderr)
-            size = smaller
+        result, size = _smaller_until_it_fits(call, size, args, named, (least, policy, report), agreement(group))
+        setattr(fitted, "batch_size", size)
+        return result
     return fitted
+
+
+def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any, ...], named: Mapping[str, Any], how: Tuple[int, str, bool],
+                           together: Agreement) -> Tuple[Any, int]:
+    least, policy, report = how
+    size = together.least(size)
+    while True:
+        result, fits = _tried(call, (size, *args), named, together)
+        if fits:
+            return result, size
+        smaller = _POLICIES[policy](size)
+        if smaller < least:
+            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {result}", "E0562",
+                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory")
+        if report and together.rank == 0:
+            print(f"berth: a batch of {size} does not fit in {call.__name__} ({result}); trying {smaller}", file=sys.stderr)
+        size = smaller
+
+
+def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
+    """The names of its arguments, and how many it takes by their place; refused where it cannot begin anew."""
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidRequest(f"{function.__name__} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
+                             "put the loop into a plain function")
+    names = list(inspect.signature(function).parameters)
+    if not names:
+        raise InvalidRequest(f"{function.__name__} takes no batch size: it must be the first argument",
+                             hint=f"def {function.__name__}(batch_size, …):")
+    return names, _places(function)
+
+
+def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
+    """What it gave, and True; or what was said of memory, and False, where it ran out in any rank."""
+    if together.ranks == 1:
+        good, result = attempt(call, args, named)
+    else:
+        good, result = True, None
+        try:
+            good, result = attempt(call, args, named)
+        except Exception:
+            together.most(FAILED)  # the others are told before this rank leaves them
+            raise
+        said = together.most(0 if good else 1)
+        if said == FAILED:
+            raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
+        if good and said:
+            good, result = False, "in another rank"
+    if good:
+        return result, True
+    said_of_it = result if isinstance(result, str) else first_line(result)
+    del result
+    release_memory()
+    return said_of_it, False
 
 
 def _places(function: Callable[..., Any]) -> float:
@@ -101,7 +153,7 @@ def _places(function: Callable[..., Any]) -> float:
     return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
 
 
-def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025) -> int:
+def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025, group: Any = None) -> int:
     """The largest batch that fits, less a margin for what a whole run needs beyond a few steps.
 
     Parameters
@@ -110,6 +162,8 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         Takes a size and runs what a run would: some steps with gradients and the optimizer, on the largest items.
     margin : float
         Part of the size that is left off, and how exactly it is searched.
+    group : torch.distributed group, or False, optional
+        As in `fit_batch`: all ranks find the same size.
 
     Returns
     -------
@@ -125,29 +179,29 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     True
     """
     for name, value in (("start", start), ("least", least), ("most", most)):
-        _positive(name, value)
+        positive(name, value)
     if not least <= start <= most or not 0 <= margin < 1:
         raise InvalidRequest(f"least {least}, start {start} and most {most} are not in this order, or the margin {margin!r} is not below 1")
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
-    said = ""
+    said, together = "", agreement(group)
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
-        good, result = attempt(trial, (size,), {})
+        result, good = _tried(trial, (size,), {}, together)
         if good:
             fits = size
         else:
-            fails, said = size, first_line(result)
+            fails, said = size, result
         size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
     release_memory()
     if fits < least:
-        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {said}")
+        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {said}", "E0562")
     return fits if fits == most else max(least, fits - math.floor(fits * margin))
 
 
 def chunked(x: Any, size: int) -> Iterator[Any]:
     """Parts of so many items each, the last one with what is left: of a tensor or array along its first axis, of a sequence, or
-    of a dict, tuple or list of tensors or arrays that are equally long.
+    of a dict, tuple or list of tensors, arrays or sequences that are equally long. None, switches and numbers among them are in every part.
 
     Examples
     --------
@@ -156,36 +210,48 @@ def chunked(x: Any, size: int) -> Iterator[Any]:
     >>> [part["y"] for part in chunked({"x": "abc", "y": [1, 2, 3]}, 2)]
     [[1, 2], [3]]
     """
-    _positive("size", size)
-    length = _length(x)
-    return (_part(x, at, at + size) for at in range(0, length, size))
+    positive("size", size)
+    length = length_of(x)
+    return (part_of(x, at, at + size) for at in range(0, length, size))
 
 
 def _is_group(x: Any) -> bool:
-    """Several tensors or arrays side by side, and no list of items."""
-    return isinstance(x, (tuple, list)) and bool(x) and all(hasattr(one, "shape") and getattr(one, "shape", ()) for one in x)
+    """Fields side by side, and no list of items: tensors or arrays with what belongs to them, or lists in a tuple."""
+    if not isinstance(x, (tuple, list)):
+        return False
+    return any(getattr(one, "shape", ()) for one in x) or (isinstance(x, tuple) and any(isinstance(one, list) for one in x))
 
 
-def _length(x: Any) -> int:
+def _is_shared(x: Any) -> bool:
+    """It belongs to all items, and is in every part: a switch, a number, nothing."""
+    return x is None or isinstance(x, (bool, int, float)) or getattr(x, "shape", None) == ()
+
+
+def _equally_long(lengths: Any) -> int:
+    found = set(lengths.values() if isinstance(lengths, dict) else lengths)
+    if len(found) > 1:
+        raise InvalidRequest(f"the parts of the batch are not equally long: {lengths}", "E0560")
+    return int(next(iter(found), 0))
+
+
+def length_of(x: Any) -> int:
+    """How many items a batch has."""
     if isinstance(x, Mapping):
-        lengths = {key: _length(one) for key, one in x.items()}
-        if len(set(lengths.values())) > 1:
-            raise InvalidRequest(f"the parts of the batch are not equally long: {lengths}")
-        return next(iter(lengths.values()), 0)
+        return _equally_long({key: length_of(one) for key, one in x.items() if not _is_shared(one)})
     if _is_group(x):
-        counts = [_length(one) for one in x]
-        if len(set(counts)) > 1:
-            raise InvalidRequest(f"the parts of the batch are not equally long: {counts}")
-        return counts[0]
+        return _equally_long([length_of(one) for one in x if not _is_shared(one)])
     try:
         return len(x)
     except TypeError:
-        raise InvalidRequest(f"a {type(x).__name__} has no length, so it cannot be split", hint="make a list of it, or split what it yields") from None
+        raise InvalidRequest(f"a {type(x).__name__} has no length, so it cannot be split", "E0560",
+                             "make a list of it, or split what it yields") from None
 
 
-def _part(x: Any, first: int, last: int) -> Any:
+def part_of(x: Any, first: int, last: int) -> Any:
+    """The items from the first up to, and without, the last."""
     if isinstance(x, Mapping):
-        return {key: _part(one, first, last) for key, one in x.items()}
+        return {key: one if _is_shared(one) else part_of(one, first, last) for key, one in x.items()}
     if _is_group(x):
-        return type(x)(_part(one, first, last) for one in x)
+        parts = [one if _is_shared(one) else part_of(one, first, last) for one in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
     return x[first:last]

@@ -20,9 +20,11 @@ class BerthError(Exception):
         The command, or commands, one a line, that mend it; "" where there is none.
     """
 
+    usual_id = ""  # where none is given
+
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
         super().__init__(message)
-        self.id = id
+        self.id = id or self.usual_id
         self.hint = hint
 
     def __str__(self) -> str:
@@ -35,6 +37,8 @@ class BerthError(Exception):
 
 class InvalidRequest(BerthError, ValueError):
     """What was asked for makes no sense: a size without its unit, two wishes that contradict each other."""
+
+    usual_id = "E0551"
 
 
 class NotFound(BerthError, LookupError):
@@ -66,6 +70,8 @@ class Unsupported(BerthError):
 
 class TooLate(BerthError, RuntimeError):
     """It must be done before a framework has initialised the devices, and one has."""
+
+    usual_id = "E0572"
 
 
 _BY_CODE = {

@@ -7,7 +7,7 @@ import importlib
 import sys
 from typing import Any, Optional
 
-from .errors import InvalidRequest
+from .errors import InvalidRequest, Unsupported
 
 
 def initialised() -> Optional[str]:
@@ -35,6 +35,20 @@ def _cupy_has_memory() -> bool:
         return cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0
     except Exception:  # a CuPy without a driver
         return False
+
+
+def needed(module: str, what: str, package: str = "") -> Any:
+    """A module that a function of ours is about: imported when that is called.
+
+    Raises
+    ------
+    Unsupported
+        It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as why:
+        raise Unsupported(f"berth.{what} needs {module.split('.')[0]}: {why}", "E0568", f"pip install {package or module.split('.')[0]}") from why
 
 
 def device_of(framework: str, has_gpu: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -39,7 +40,7 @@ class Lease:
         self._handle: Optional[ctypes.c_void_p] = None
         self._before: Dict[str, Optional[str]] = {}
         self._affinity: Optional[set[int]] = None
-        self._owner = 0
+        self._owner, self._told = 0, False
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
         self.environment: Dict[str, Optional[str]] = {}
@@ -49,6 +50,42 @@ class Lease:
         return f"<berth.Lease of job {self.job}: {has}>" if self.job else "<berth.Lease, not granted>"
 
     def __enter__(self) -> "Lease":
+        self._ask()
+        try:
+            begun = time.monotonic()
+            said = self._granted(self._step(begun))
+            while said is None:
+                self._still_waits(begun)
+                said = self._granted(self._step(begun))
+            self._take(said)
+        except BaseException:  # also Ctrl-C: no lease is left
+            self._end(1)
+            raise
+        return self
+
+    def __exit__(self, kind: Optional[type], value: Optional[BaseException], trace: Any) -> None:
+        self._end(0 if kind is None else 1)
+
+    async def __aenter__(self) -> "Lease":
+        """Others go on while it waits. What a lease sets holds for the whole process, so a program has one at a time."""
+        self._ask()
+        try:
+            begun = time.monotonic()
+            said = self._granted(0)
+            while said is None:
+                self._still_waits(begun)
+                await asyncio.sleep(self._step(begun) / 1000)
+                said = self._granted(0)
+            self._take(said)
+        except BaseException:  # also a task that is cancelled
+            self._end(1)
+            raise
+        return self
+
+    async def __aexit__(self, kind: Optional[type], value: Optional[BaseException], trace: Any) -> None:
+        self._end(0 if kind is None else 1)
+
+    def _ask(self) -> None:
         if self._handle is not None:
             raise InvalidRequest("this lease is in use already: make another one with berth.lease()")
         already = initialised()
@@ -58,34 +95,28 @@ class Lease:
         handle = ctypes.c_void_p()
         if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
             raise _library.last_error()
-        self._handle, self._owner = handle, os.getpid()
-        try:
-            self._take(self._wait_for())
-        except BaseException:  # also Ctrl-C: no lease is left
-            self._end(1)
-            raise
-        return self
+        self._handle, self._owner, self._told = handle, os.getpid(), False
 
-    def __exit__(self, kind: Optional[type], value: Optional[BaseException], trace: Any) -> None:
-        self._end(0 if kind is None else 1)
+    def _step(self, begun: float) -> int:
+        """So many milliseconds until the next look."""
+        if self._wait is None:
+            return _POLL_MILLISECONDS
+        return max(1, min(_POLL_MILLISECONDS, int((self._wait - (time.monotonic() - begun)) * 1000)))
 
-    def _wait_for(self) -> Dict[str, Any]:
-        begun, told = time.monotonic(), False
-        while True:
-            left = None if self._wait is None else self._wait - (time.monotonic() - begun)
-            step = _POLL_MILLISECONDS if left is None else max(1, min(_POLL_MILLISECONDS, int(left * 1000)))
-            pointer = ctypes.c_void_p()
-            if _library.library().berth_lease_wait(self._handle, step, ctypes.byref(pointer)):
-                raise _library.last_error()
-            said = _library.taken(pointer)
-            if said is not None:
-                return said
-            if left is not None and left <= 0:
-                why = self._why()
-                raise error_from({"error": {"code": "refused", "id": "E0412", **why}})
-            if self._report and not told and time.monotonic() - begun > _NOTICE_SECONDS:
-                told = True
-                print(f"berth: waiting: {self._why()['message']}", file=sys.stderr)
+    def _granted(self, milliseconds: int) -> Optional[Dict[str, Any]]:
+        pointer = ctypes.c_void_p()
+        if _library.library().berth_lease_wait(self._handle, milliseconds, ctypes.byref(pointer)):
+            raise _library.last_error()
+        return _library.taken(pointer)
+
+    def _still_waits(self, begun: float) -> None:
+        """Raises where that was long enough; says once what is waited for."""
+        waited = time.monotonic() - begun
+        if self._wait is not None and waited >= self._wait:
+            raise error_from({"error": {"code": "refused", "id": "E0412", **self._why()}})
+        if self._report and not self._told and waited > _NOTICE_SECONDS:
+            self._told = True
+            print(f"berth: waiting: {self._why()['message']}", file=sys.stderr)
 
     def _why(self) -> Dict[str, Any]:
         pointer = ctypes.c_void_p()

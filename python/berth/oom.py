@@ -8,7 +8,7 @@ a type says that it is something else.
 from __future__ import annotations
 
 import re
-from typing import Iterator, Optional, Set
+from typing import Dict, Iterator, Optional, Set, Type
 
 __all__ = ["is_oom", "is_sticky"]
 
@@ -42,7 +42,7 @@ _TEXTS = re.compile(
     r"|\(PT_DEVMEM\) Allocation failed|PT_DEVMEM.{0,40}[Aa]llocation failed"
     r"|^RESOURCE_EXHAUSTED: (Out of memory|Failed to allocate)"
     r"|OOM when allocating tensor with shape"
-    r"|clCreateBuffer failed: (MEM_OBJECT_ALLOCATION_FAILURE|OUT_OF_RESOURCES|INVALID_BUFFER_SIZE|OUT_OF_HOST_MEMORY)"
+    r"|(clCreateBuffer|create_buffer) failed: (MEM_OBJECT_ALLOCATION_FAILURE|OUT_OF_RESOURCES|INVALID_BUFFER_SIZE|OUT_OF_HOST_MEMORY)"
     r"|\bMEM_OBJECT_ALLOCATION_FAILURE\b"
     r"|cuMemAlloc failed: out of memory|cuMemAllocManaged failed: out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY"
@@ -74,21 +74,36 @@ def _chain(problem: Optional[BaseException]) -> Iterator[BaseException]:
             todo.append(one.__context__)
 
 
-def _is_oom_itself(problem: BaseException) -> bool:
-    for kind in type(problem).__mro__:
-        name = f"{kind.__module__}.{kind.__qualname__}"
+_verdicts: Dict[Type[BaseException], str] = {}
+
+
+def _judge(kind: Type[BaseException]) -> str:
+    """What an exception's type says: "yes", "no", that its "code" says it, or that its "text" does. Once a type."""
+    for one in kind.__mro__:
+        name = f"{one.__module__}.{one.__qualname__}"
         if name in ("builtins.RuntimeError", "builtins.MemoryError", "builtins.Exception"):
             break
         if _TYPES.match(name):
-            return True
+            return "yes"
         if _NUMBA.match(name):
-            return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in str(problem)
-    if isinstance(problem, MemoryError):
-        return True
-    names = {kind.__name__ for kind in type(problem).__mro__}
-    if names.isdisjoint(_BY_TEXT):
-        return False
-    return bool(_TEXTS.search(str(problem)))
+            return "code"
+    if issubclass(kind, MemoryError):
+        return "yes"
+    return "no" if {one.__name__ for one in kind.__mro__}.isdisjoint(_BY_TEXT) else "text"
+
+
+def _is_oom_itself(problem: BaseException) -> bool:
+    kind = type(problem)
+    judged = _verdicts.get(kind)
+    if judged is None:
+        if len(_verdicts) > 1000:  # a program that makes types as it goes
+            _verdicts.clear()
+        judged = _verdicts[kind] = _judge(kind)
+    if judged == "text":
+        return _TEXTS.search(str(problem)) is not None
+    if judged == "code":
+        return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in str(problem)
+    return judged == "yes"
 
 
 def is_oom(problem: Optional[BaseException]) -> bool:
@@ -103,6 +118,12 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     >>> is_oom(ValueError("the tutorial says 'CUDA out of memory. Tried to allocate'"))
     False
     """
+    if problem is None:
+        return False
+    if _is_oom_itself(problem):
+        return True
+    if problem.__cause__ is None and problem.__context__ is None and not hasattr(problem, "exceptions"):
+        return False  # the common case: it was raised from nothing
     return any(_is_oom_itself(one) for one in _chain(problem))
 
 

@@ -14,10 +14,11 @@ import random
 import sys
 import time
 import traceback
-from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
 from .oom import is_oom, is_sticky
+from .randomness import kept, unused
 
 __all__ = ["ContextLost", "retry", "release_memory"]
 
@@ -29,9 +30,12 @@ class ContextLost(BerthError):
     from now on fails. Start a new process; `compute-sanitizer` and CUDA_LAUNCH_BLOCKING=1 find the cause."""
 
 
-def release_memory() -> None:
-    """Lets go of what nobody uses: garbage, then the caches of the frameworks that are loaded. None is imported."""
-    gc.collect()
+def release_memory(thorough: bool = True) -> None:
+    """Lets go of what nobody uses: garbage, then the caches of the frameworks that are loaded. None is imported.
+
+    Not thorough: garbage of late alone, as a failed try leaves it. All of it takes 30 to 60 ms where a framework is loaded.
+    """
+    gc.collect(2 if thorough else 1)
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
@@ -46,29 +50,6 @@ def release_memory() -> None:
     if cupy is not None:
         cupy.get_default_memory_pool().free_all_blocks()
         cupy.get_default_pinned_memory_pool().free_all_blocks()
-
-
-class _Randomness:
-    """The state of every generator that is loaded, so that another try draws what the first one drew."""
-
-    def __init__(self) -> None:
-        self._python = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._numpy = None if numpy is None else numpy.random.get_state()
-        torch = sys.modules.get("torch")
-        self._torch = None if torch is None else torch.get_rng_state()
-        self._cuda: Optional[List[Any]] = None
-        if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-            self._cuda = torch.cuda.get_rng_state_all()
-
-    def restore(self) -> None:
-        random.setstate(self._python)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
-        if self._torch is not None:
-            sys.modules["torch"].set_rng_state(self._torch)
-        if self._cuda is not None:
-            sys.modules["torch"].cuda.set_rng_state_all(self._cuda)
 
 
 def drop_frames(problem: BaseException) -> None:
@@ -86,7 +67,7 @@ def drop_frames(problem: BaseException) -> None:
 def check_lack_of_memory(problem: Exception) -> None:
     """Raises what is something else: as it is, or as ContextLost."""
     if is_sticky(problem):
-        raise ContextLost(f"the device's context is lost: {problem}", hint="start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
+        raise ContextLost(f"the device's context is lost: {problem}", "E0566", "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
     if not is_oom(problem):
         raise problem
 
@@ -112,20 +93,31 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
 
 def _check(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
-                             hint="retry the function that consumes it")
+        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
+                             "retry the function that consumes it")
+
+
+@overload
+def retry(function: Function) -> Function: ...
+
+
+@overload
+def retry(function: None = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0, jitter: float = 0.2,
+          same_random: bool = True, report: bool = True) -> Callable[[Function], Function]: ...
 
 
 def retry(function: Optional[Function] = None, *, tries: int = 4, first: float = 0.5, factor: float = 2.0, most: float = 30.0,
-          jitter: float = 0.2, report: bool = True) -> Any:
+          jitter: float = 0.2, same_random: bool = True, report: bool = True) -> Any:
     """Calls a function again when memory ran out in it, at most `tries` times in all.
 
     Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
     then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
-    again. Random generators are set back to where they were before the first try. What is no lack of memory is raised as it
-    is, and an error that has cost the device's context as ContextLost.
+    again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
+    that a program has made itself are its own to keep. What is no lack of memory is raised as it is, and an error that has cost the
+    device's context as ContextLost.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it.
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it. Nor may
+    other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------
@@ -133,6 +125,9 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
         Calls in all; at least 1.
     first, most : float
         Seconds.
+    same_random : bool
+        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what PyTorch takes to copy its
+        state (about 1 µs for the CPU; of each GPU more).
 
     Examples
     --------
@@ -147,52 +142,62 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     ('done', 3)
     """
     if function is None:
-        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, report=report)
+        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random,
+                                 report=report)
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidRequest(f"tries: {tries!r} is not a whole number of at least 1", "E0104")
     _check(function)
     call = cast(Callable[..., Any], function)
 
-    def note(at: int, failed: BaseException, pause: float) -> None:
+    def between(at: int, failed: BaseException) -> float:
+        """Lets go of memory, says so, and returns how long to wait."""
+        release_memory()
+        pause = _pause(at, first, factor, most, jitter)
         if report:
             print(f"berth: memory ran out in {call.__name__} ({first_line(failed)}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
+        return pause
+    return (_awaited if inspect.iscoroutinefunction(function) else _called)(call, tries, between, same_random)
 
-    if inspect.iscoroutinefunction(function):
-        @functools.wraps(call)
-        async def awaited(*args: Any, **named: Any) -> Any:
-            state = _Randomness()
-            for at in range(tries):
-                try:
-                    return await call(*args, **named)
-                except Exception as problem:
-                    check_lack_of_memory(problem)
-                    if at + 1 == tries:
-                        raise
-                    failed = problem
-                drop_frames(failed)
-                release_memory()
-                pause = _pause(at, first, factor, most, jitter)
-                note(at, failed, pause)
-                del failed
-                await asyncio.sleep(pause)
-                state.restore()
-            raise AssertionError("not reached")
-        return awaited
 
+def _called(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
     @functools.wraps(call)
     def again(*args: Any, **named: Any) -> Any:
-        state = _Randomness()
+        state = kept() if same_random else None
         for at in range(tries):
             good, result = attempt(call, args, named)
             if good:
+                unused(state)
                 return result
             if at + 1 == tries:
                 raise result
-            release_memory()
-            pause = _pause(at, first, factor, most, jitter)
-            note(at, result, pause)
+            pause = between(at, result)
             del result
             time.sleep(pause)
-            state.restore()
+            if state is not None:
+                state.restore()
+        raise AssertionError("not reached")
+    return again
+
+
+def _awaited(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
+    @functools.wraps(call)
+    async def again(*args: Any, **named: Any) -> Any:
+        state = kept() if same_random else None
+        for at in range(tries):
+            try:
+                result = await call(*args, **named)
+                unused(state)
+                return result
+            except Exception as problem:
+                check_lack_of_memory(problem)
+                if at + 1 == tries:
+                    raise
+                failed = problem
+            drop_frames(failed)
+            pause = between(at, failed)
+            del failed
+            await asyncio.sleep(pause)
+            if state is not None:
+                state.restore()
         raise AssertionError("not reached")
     return again

@@ -2,8 +2,10 @@
 
 usage: test_berth.py BERTH LIBRARY
 """
+import ast
 import asyncio
 import builtins
+import collections
 import importlib
 import json
 import math
@@ -13,13 +15,12 @@ import random
 import signal
 import subprocess
 import sys
-import textwrap
+import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "tests/broker"))
 sys.path.insert(0, str(HERE.parent))
-from machine import Machine, wait_until  # noqa: E402
+from on_a_machine import OnAMachine, main, wait_until  # noqa: E402
 
 import berth  # noqa: E402
 from berth import oom  # noqa: E402
@@ -145,6 +146,18 @@ class Again(unittest.TestCase):
         interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
         self.assertRaises(KeyboardInterrupt, interrupted)
 
+    def test_ctrl_c_between_two_tries_ends_it(self):
+        tries = []
+
+        @berth.retry(first=20.0, report=False)
+        def step():
+            tries.append(1)
+            raise MemoryError
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        self.assertRaises(KeyboardInterrupt, step)
+        self.assertEqual(len(tries), 1)
+
     def test_coroutines_wait_without_holding_up_others(self):
         tries = []
 
@@ -221,36 +234,23 @@ class Batches(unittest.TestCase):
                 parts = list(berth.chunked(list(range(length)), size))
                 self.assertEqual(sum(parts, []), list(range(length)))
                 self.assertTrue(all(len(part) == size for part in parts[:-1]))
-        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, 3):
+        self.assertEqual(list(berth.chunked({"x": [1, 2, 3], "mask": None, "training": True, "rate": 0.5}, 2)),
+                         [{"x": [1, 2], "mask": None, "training": True, "rate": 0.5}, {"x": [3], "mask": None, "training": True, "rate": 0.5}])
+        self.assertEqual(list(berth.chunked((["a", "b"], [1, 2], None), 1)), [(["a"], [1], None), (["b"], [2], None)])
+        Pair = collections.namedtuple("Pair", "x y")
+        self.assertEqual(list(berth.chunked(Pair([1, 2], [3, 4]), 1)), [Pair([1], [3]), Pair([2], [4])])
+        self.assertEqual(list(berth.chunked((1, 2, 3), 2)), [(1, 2), (3,)])
+        self.assertEqual(list(berth.chunked([[1, 2], [3]], 1)), [[[1, 2]], [[3]]])
+        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, ([1], [1, 2]), 3):
             self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
         self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
-
-
-class OnAMachine(Machine):
-    """`run` executes code on it; `self` is not there."""
-
-    def setUp(self):
-        super().setUp()
-        self.variables |= {"PYTHONPATH": str(HERE.parent), "LC_ALL": "C.UTF-8", "BERTH_LIBRARY": LIBRARY, "BERTH_PROGRAM": self.berth}
-
-    def python(self, code, *words, **more):
-        return subprocess.run([sys.executable, "-c", "import os, sys, berth\n" + textwrap.dedent(code), *words], env={**self.variables, **more},
-                              capture_output=True, text=True, timeout=60)
-
-    def prints(self, code, **more):
-        done = self.python(code, **more)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
-
-    def states(self):
-        return {one["id"]: one["state"] for one in self.call("GET", "/v1/jobs?all")["jobs"]}
 
 
 class OneGpu(OnAMachine):
     machine = "workstation-4090"
 
     def test_the_examples_are_true(self):
-        for name in ("machine", "leases", "sizes", "oom", "retrying", "batches"):
+        for name in ("machine", "leases", "sizes", "oom", "retrying", "batches", "accumulating", "sampling"):
             code = f"""
                 import doctest, importlib
                 found = doctest.testmod(importlib.import_module('berth.{name}'), optionflags=0)
@@ -353,9 +353,9 @@ class OneGpu(OnAMachine):
                 try:
                     use()
                 except berth.TooLate as problem:
-                    print('PyTorch' in str(problem), bool(problem.hint))
+                    print('PyTorch' in str(problem), problem.id, bool(problem.hint))
             """
-        self.assertEqual(self.prints(fake), "True True\nTrue True\n")
+        self.assertEqual(self.prints(fake), "True E0572 True\nTrue E0572 True\n")
 
     def test_gpus_can_be_hidden(self):
         self.assertEqual(self.prints("berth.disable_gpu(); print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['JAX_PLATFORMS'])"), "-1 cpu\n")
@@ -373,6 +373,12 @@ class OneGpu(OnAMachine):
 class Speed(unittest.TestCase):
     """No times are asserted; benchmarks/ has them."""
 
+    def test_type_checkers_see_every_name(self):
+        tree = ast.parse(pathlib.Path(berth.__file__).read_text())
+        block = next(node for node in tree.body if isinstance(node, ast.If))
+        seen = {(node.module, one.name) for node in block.body for one in node.names}
+        self.assertEqual(seen - {(None, "torch")}, {(module, name) for module, names in berth._WHERE.items() for name in names})
+
     def test_names_are_looked_up_once(self):
         self.assertIs(berth.is_oom, importlib.import_module("berth.oom").is_oom)
         self.assertEqual(sorted(set(berth.__all__) - set(dir(berth))), [])
@@ -381,6 +387,4 @@ class Speed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    LIBRARY = os.path.abspath(sys.argv.pop(2))
-    Machine.berth = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    main()

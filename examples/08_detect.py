@@ -1,0 +1,17 @@
+#!/usr/bin/env python3
+"""What there is, from Python: devices, who uses them, and a device for this program.
+
+    python3 examples/08_detect.py
+"""
+import berth
+
+seen = berth.snapshot()
+print(seen)
+best = max(seen.gpus, key=lambda device: device.memory_free_bytes or 0, default=None)
+if best is None:
+    print("no GPU here:", seen.driver["message"] or "none is on the bus")
+else:
+    print(f"most free memory: device {best.index}, {best.name}")
+
+with berth.lease() as lease:  # before a framework loads; put back at the end
+    print("this program has:", ", ".join(device["name"] for device in lease.devices) or "the CPU")

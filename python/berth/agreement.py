@@ -1,0 +1,51 @@
+"""What all ranks of a job agree on. A rank that tries again alone leaves the others in a collective call that it never makes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+__all__ = ["Agreement", "agreement"]
+
+
+class Agreement:
+    """Each rank says a number, and all hear the same answer. Alone, it is one's own number, and no framework is needed.
+
+    What is sent lies in memory that is asked for at the beginning: when memory has run out there may be none for it.
+    """
+
+    def __init__(self, distributed: Any = None, group: Any = None) -> None:
+        self._distributed, self.group, self._number = distributed, group, None
+        self.ranks, self.rank = 1, 0
+        if distributed is None:
+            return
+        torch = sys.modules["torch"]
+        self.ranks, self.rank = distributed.get_world_size(group), distributed.get_rank(group)
+        device = "cuda" if str(distributed.get_backend(group)) == "nccl" else "cpu"
+        self._number = torch.zeros(1, dtype=torch.float64, device=device)
+
+    def _together(self, value: float, how: str) -> float:
+        if self.ranks == 1 or self._number is None:
+            return value
+        self._number.fill_(value)
+        self._distributed.all_reduce(self._number, op=getattr(self._distributed.ReduceOp, how), group=self.group)
+        return float(self._number.item())
+
+    def most(self, value: int) -> int:
+        """The largest that any rank says."""
+        return int(self._together(value, "MAX"))
+
+    def least(self, value: int) -> int:
+        return int(self._together(value, "MIN"))
+
+    def sum(self, value: float) -> float:
+        return self._together(value, "SUM")
+
+
+def agreement(group: Optional[Any] = None) -> Agreement:
+    """Of the ranks that torch.distributed has in this process, if it is loaded and initialised; of this process alone else, and where
+    `group` is False."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if group is False or distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return Agreement()
+    return Agreement(distributed, group)

@@ -1,0 +1,117 @@
+"""How much of a device each framework may take, from one request: the variables differ by framework and by version."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+import os
+import sys
+from typing import Any, Dict, Optional, Tuple, Union
+
+from .errors import InvalidRequest, NoDevice, TooLate
+from .frameworks import initialised
+from .machine import devices
+from .sizes import bytes_of
+
+__all__ = ["limit_memory"]
+
+
+def _version(package: str) -> Optional[Tuple[int, ...]]:
+    """Of what is installed; nothing is imported for it."""
+    try:
+        said = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    digits = [part for part in said.replace("+", ".").split(".")[:2] if part.isdigit()]
+    return tuple(map(int, digits)) or None
+
+
+def _fraction_name() -> str:
+    """XLA_CLIENT_MEM_FRACTION, or its old name: jaxlib refuses to begin where both are set, so its own file is asked which it knows."""
+    try:
+        found = importlib.util.find_spec("jaxlib")
+        place = os.path.join(os.path.dirname(found.origin or ""), "xla_client.py") if found is not None else ""
+        with open(place, encoding="utf-8") as file:
+            known = "'XLA_CLIENT_MEM_FRACTION'" in file.read()
+    except (OSError, ValueError):
+        known = True  # not installed here, or of a later make
+    return "XLA_CLIENT_MEM_FRACTION" if known else "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
+
+def _total() -> int:
+    """Of the smallest GPU that this process sees, by the driver."""
+    gpus = [one for one in devices() if one.is_gpu and one.memory_total_bytes]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
+        words = [word.strip() for word in visible.split(",")]
+        gpus = [one for one in gpus if any(word == str(one.data.get("vendor_index")) or (word and (one.uuid or "").startswith(word)) for word in words)]
+    if not gpus:
+        raise NoDevice("there is no GPU here whose memory is known", "E0411", "berth.limit_memory(…, total='24GiB')")
+    return min(int(one.memory_total_bytes or 0) for one in gpus)
+
+
+def settings(limit: int, total: int) -> Dict[str, str]:
+    """The variables for frameworks that load from now on."""
+    wanted = {_fraction_name(): f"{math.floor(limit / total * 100) / 100:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "CUPY_GPU_MEMORY_LIMIT": str(limit)}
+    torch = _version("torch")
+    if torch is None or torch >= (2, 1):  # an older one refuses to begin with a word that it does not know
+        # The new name is not read for this by all versions that have it, and the old one by all.
+        wanted.update(PYTORCH_ALLOC_CONF="expandable_segments:True", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    return wanted
+
+
+def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None) -> Dict[str, str]:
+    """Keeps the frameworks that this process loads from now on to a part of each GPU's memory, as far as each of them can be told.
+
+    JAX takes that part at its start and no more; CuPy takes no more; TensorFlow begins with little and grows without a limit; PyTorch keeps its memory
+    in pieces that can grow, and is held to the limit where it is loaded and its GPU in use, by its own call. What is set in the environment already
+    stays. It is an agreement with these frameworks, and nothing that the driver enforces.
+
+    Parameters
+    ----------
+    memory : int or str
+        Bytes, or "8GiB".
+    total : int or str, optional
+        What a GPU has, where it is not to be looked up.
+
+    Returns
+    -------
+    dict of str
+        The variables that were set.
+
+    Raises
+    ------
+    TooLate
+        JAX, TensorFlow or CuPy has taken its memory already.
+
+    Examples
+    --------
+    >>> set_here = limit_memory("6GiB", total="24GiB")
+    >>> set_here["CUPY_GPU_MEMORY_LIMIT"], [value for name, value in set_here.items() if name.endswith("MEM_FRACTION")]
+    ('6442450944', ['0.25'])
+    """
+    limit = bytes_of(memory)
+    whole = bytes_of(total) if total is not None else _total()
+    if limit > whole:
+        raise InvalidRequest(f"memory: {memory!r} is more than the GPU has ({whole / 2**30:.1f} GiB)", "E0420")
+    if limit < whole / 100:
+        raise InvalidRequest(f"memory: {memory!r} is less than a hundredth of the GPU, which JAX cannot be told", "E0104")
+    already = initialised()
+    if already and already != "PyTorch":
+        raise TooLate(f"{already} has initialised its devices already, and taken its memory", hint="berth.limit_memory() above the first use of a device")
+    done = {name: value for name, value in settings(limit, whole).items() if name not in os.environ and not _other_name_is_set(name)}
+    os.environ.update(done)
+    torch: Any = sys.modules.get("torch")
+    if already == "PyTorch":
+        for at in range(torch.cuda.device_count()):
+            torch.cuda.set_per_process_memory_fraction(limit / whole, at)
+    return done
+
+
+def _other_name_is_set(name: str) -> bool:
+    """The caller has said it under the other name, and both together would be refused, or contradict each other."""
+    for pair in (("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"), ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")):
+        if name in pair and any(other in os.environ for other in pair):
+            return True
+    return False

@@ -1,0 +1,172 @@
+"""How a DataLoader should load: tried for a moment, within the cores, the memory and the shared memory that this process has."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from . import _library
+from .batches import positive
+from .errors import BerthError, InvalidRequest
+from .frameworks import needed
+
+__all__ = ["LoaderOptions", "dataloader_options"]
+
+_WORTH = 1.05  # more workers must be faster by this factor
+_SHARED = "/dev/shm"
+
+
+class LoaderOptions(Dict[str, Any]):
+    """Keywords for a DataLoader: `DataLoader(dataset, batch_size=…, **options)`. `report` says why."""
+
+    report: str = ""
+
+    def __repr__(self) -> str:
+        return self.report or super().__repr__()
+
+
+def usable_cores() -> Tuple[int, str]:
+    """So many this process may use, and what says so: its affinity, or its control group's quota, as `berth ls` counts them."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        host = _library.document("ls")["host"]
+    except BerthError:
+        return cores, f"{cores} usable cores"
+    if host["cores_quota"] is not None and host["cores_usable"] < cores:
+        return max(1, int(host["cores_usable"])), f"a quota of {host['cores_quota']:.1f} cores"
+    return cores, f"{cores} usable cores"
+
+
+def shared_free() -> Optional[int]:
+    """Bytes that workers can hand over through /dev/shm; None where there is none."""
+    try:
+        said = os.statvfs(_SHARED)
+    except OSError:
+        return None
+    return said.f_bavail * said.f_frsize
+
+
+def _bytes_in(x: Any) -> int:
+    if hasattr(x, "element_size") and hasattr(x, "numel"):
+        return int(x.numel() * x.element_size())
+    if isinstance(x, dict):
+        return sum(map(_bytes_in, x.values()))
+    if isinstance(x, (tuple, list)):
+        return sum(map(_bytes_in, x))
+    return int(getattr(x, "nbytes", 0)) or sys.getsizeof(x)
+
+
+class _Trials:
+    """Batches a second with so many workers, each for a moment."""
+
+    def __init__(self, torch: Any, dataset: Any, batch_size: int, collate: Any, seconds: float) -> None:
+        self.torch, self.dataset, self.batch_size, self.collate, self.seconds = torch, dataset, batch_size, collate, seconds
+        self.bytes = 0
+
+    def rate(self, workers: int) -> float:
+        """0 where it gave nothing in time. Starting the workers is not counted."""
+        loader = self.torch.utils.data.DataLoader(self.dataset, batch_sampler=_Around(len(self.dataset), self.batch_size), num_workers=workers,
+                                                  collate_fn=self.collate)
+        batches = iter(loader)
+        try:
+            self.bytes = max(self.bytes, _bytes_in(next(batches)))
+            count = 0
+            # What lay ready before the clock began must not count: as many as are prefetched are taken first.
+            for _ in range(2 * workers):
+                next(batches)
+            begun = time.perf_counter()
+            while time.perf_counter() - begun < self.seconds or count == 0:
+                next(batches)
+                count += 1
+            return count / (time.perf_counter() - begun)
+        finally:
+            del batches
+
+
+class _Around:
+    """Batches without end."""
+
+    def __init__(self, length: int, size: int) -> None:
+        self._length, self._size = length, size
+
+    def __iter__(self) -> Iterator[List[int]]:
+        for at in itertools.count():
+            yield [(at * self._size + one) % self._length for one in range(self._size)]
+
+
+def _candidates(cores: int) -> List[int]:
+    doubled = [1 << power for power in range(10) if 1 << power < cores]
+    return [0, *doubled, cores]
+
+
+def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None, step_seconds: Optional[float] = None, seconds: float = 0.4,
+                       most: Optional[int] = None, report: bool = True) -> LoaderOptions:
+    """Workers, prefetch and pinned memory for a DataLoader, from a short trial of the dataset itself.
+
+    The batch is yours: it is never made from the number of cores. Printed beside the choice is what the folk rule (cores − 1) would
+    be, and how fast that was.
+
+    Parameters
+    ----------
+    dataset : torch.utils.data.Dataset
+        With a length. Its items are loaded, some of them twice.
+    step_seconds : float, optional
+        What a training step takes: fewer workers do where they keep up with it.
+    seconds : float
+        Each number of workers is tried for so long, at most; starting them comes on top.
+    most : int, optional
+        At most so many workers; else as many as usable cores.
+
+    Returns
+    -------
+    LoaderOptions
+        A dict of `num_workers`, `pin_memory`, and with workers `prefetch_factor` and `persistent_workers`.
+    """
+    positive("batch_size", batch_size)
+    try:
+        length = len(dataset)
+    except TypeError:
+        raise InvalidRequest(f"dataset: a {type(dataset).__name__} has no length, so that nothing can be tried", "E0560") from None
+    if length == 0:
+        raise InvalidRequest("dataset: it is empty", "E0560")
+    torch = needed("torch", "dataloader_options")
+    cores, why = usable_cores()
+    trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
+    folk, limit = cores - 1, min(most if most is not None else cores, cores)
+    rates: Dict[int, float] = {}
+    for workers in sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}):
+        rates[workers] = trials.rate(workers)
+    chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
+    options = LoaderOptions(num_workers=chosen, pin_memory=bool(torch.cuda.is_available()))
+    said = _with_prefetch(options, trials.bytes, shared_free())
+    options.report = "\n".join([f"berth: {chosen} workers: {rates[chosen]:.1f} batches/s of {batch_size} ({why}){said}",
+                                f"berth: the folk rule (cores − 1) is {folk}: {rates[max(0, folk)]:.1f} batches/s; none: {rates[0]:.1f}"])
+    if report:
+        print(options.report, file=sys.stderr)
+    return options
+
+
+def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:
+    """As few as keep up with the steps; else as few as are nearly as fast as the fastest."""
+    best = max(rates.values())
+    for workers in sorted(rates):
+        if (step_seconds and rates[workers] * step_seconds >= _WORTH) or rates[workers] * _WORTH >= best:
+            return workers
+    return max(rates)
+
+
+def _with_prefetch(options: LoaderOptions, bytes_a_batch: int, free: Optional[int]) -> str:
+    """Adds how many batches each worker holds ready: half of the shared memory is enough for all of them."""
+    workers = options["num_workers"]
+    if workers == 0:
+        return ""
+    room = None if free is None else int(free * 0.5 // max(1, bytes_a_batch))
+    prefetch = 2 if room is None else max(1, min(4 if bytes_a_batch < 1 << 20 else 2, room // workers))
+    options.update(prefetch_factor=prefetch, persistent_workers=True)
+    if room is not None and room < workers * 2:
+        return (f"; /dev/shm has {(free or 0) >> 20} MiB free, and a batch takes {bytes_a_batch >> 20}: --shm-size of the container, or "
+                "torch.multiprocessing.set_sharing_strategy('file_system')")
+    return f", {prefetch} batches each"

@@ -1,0 +1,149 @@
+"""`%load_ext berth`: devices under each cell, cells as jobs, and a word where a shell's `export` would be lost."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, Optional, Tuple
+
+from .errors import BerthError, InvalidRequest
+from .frameworks import initialised, needed
+from .machine import devices
+from .readings import Recent
+from .running import _program
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+# `!export X=1`, and `!X=1` alone: in a shell that ends with the line.
+_EXPORT = re.compile(r"^\s*!\s*(?:(?:export|set|setenv)\s+([A-Za-z_]\w*)[= ]\s*(\S*)|([A-Za-z_]\w*)=(\S*)\s*$)", re.M)
+_SELECTS = re.compile(r"^\s*(?:%env\s+|os\.environ\[['\"]|%set_env\s+)(CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|JAX_PLATFORMS"
+                      r"|PYTORCH_ALLOC_CONF|PYTORCH_CUDA_ALLOC_CONF|XLA_\w+|TF_FORCE_GPU_ALLOW_GROWTH)\b", re.M)
+_STATUS = "berth-status"
+_USAGE = "%berth ls, %berth ps, %berth status on|off, or a cell: %%berth run --gpus 1"
+
+
+def advice(cell: str) -> List[str]:
+    """What of a cell does not do what it seems to.
+
+    Examples
+    --------
+    >>> advice("!export CUDA_VISIBLE_DEVICES=1")
+    ['!export sets CUDA_VISIBLE_DEVICES in a shell that ends with the line: %env CUDA_VISIBLE_DEVICES=1 sets it here']
+    """
+    said = []
+    for found in _EXPORT.finditer(cell):
+        name, value = found[1] or found[3], (found[2] or found[4] or "…").strip("'\"")
+        said.append(f"!{'export' if found[1] else name + '='} sets {name} in a shell that ends with the line: %env {name}={value} sets it here")
+    already = initialised() if _SELECTS.search(cell) else None
+    if already:
+        said.append(f"{already} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first")
+    return said
+
+
+class Extension:
+    """What `%load_ext berth` adds to a shell; `unload` takes it away."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.recent = Recent(2.0)
+        # A notebook has a place that can be written again; a terminal has not.
+        self.status = type(shell).__name__ == "ZMQInteractiveShell"
+        self.shown: Any = None
+
+    def load(self) -> None:
+        self.shell.register_magic_function(self.magic, magic_kind="line_cell", magic_name="berth")
+        self.shell.events.register("pre_run_cell", self.before)
+        self.shell.events.register("post_run_cell", self.after)
+        self.after()
+
+    def unload(self) -> None:
+        self.shell.events.unregister("pre_run_cell", self.before)
+        self.shell.events.unregister("post_run_cell", self.after)
+        for kind in ("line", "cell"):
+            self.shell.magics_manager.magics[kind].pop("berth", None)
+
+    def before(self, info: Any = None) -> None:
+        """Says what of the cell would be lost."""
+        for line in advice(getattr(info, "raw_cell", None) or ""):
+            print(f"berth: {line}", file=sys.stderr)
+
+    def after(self, result: Any = None) -> None:
+        """The status line, in its one place."""
+        if not self.status:
+            return
+        display = needed("IPython.display", "notebook", "ipython")
+        said = display.HTML(f"<small>{html.escape(self.line())}</small>")
+        if self.shown is None:
+            self.shown = display.display(said, display_id=_STATUS)
+        else:
+            self.shown.update(said)
+
+    def line(self) -> str:
+        """Every GPU in a few words."""
+        gpus: Dict[Tuple[int, Optional[str]], Dict[str, float]] = {}
+        for one in self.recent.read():
+            gpus.setdefault((one.device.index, one.device.name), {})[one.name] = one.value
+        words = []
+        for (index, name), seen in gpus.items():
+            used, total, load = (seen.get(key) for key in ("memory_used_bytes", "memory_total_bytes", "utilization_percent"))
+            size = f"{used / 2**30:.1f} of {total / 2**30:.0f} GiB" if used is not None and total else "memory -"
+            words.append(f"GPU {index} {name}: {size}" + (f", {load:.0f} %" if load is not None else ""))
+        return "; ".join(words) or "no GPU"
+
+    def magic(self, line: str, cell: Optional[str] = None) -> Any:
+        """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
+        words = shlex.split(line)
+        if cell is not None:
+            return self._run_cell(words, cell)
+        if words[:1] == ["status"] and words[1:] in (["on"], ["off"]):
+            self.status = words[1] == "on"
+            return self.after()
+        if not words:
+            return devices()
+        if words[0] == "run" and "--" not in words:
+            raise InvalidRequest("%berth run is for a command: %berth run --gpus 1 -- python train.py; a cell begins with %%berth run", "E0516", _USAGE)
+        return self._stream([_program(), *words])
+
+    def _run_cell(self, words: List[str], cell: str) -> Any:
+        if words[:1] != ["run"]:
+            raise InvalidRequest(f"%%berth {' '.join(words[:1])}: a cell can be run, and nothing else", "E0002", _USAGE)
+        with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="cell-", encoding="utf-8") as file:
+            file.write(cell)
+            file.flush()
+            return self._stream([_program(), *words, "--", sys.executable, file.name])
+
+    def _stream(self, command: List[str]) -> None:
+        """Its output as it comes, where the notebook shows that of cells."""
+        started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        assert started.stdout is not None
+        try:
+            for line in started.stdout:
+                print(line, end="", flush=True)
+        except KeyboardInterrupt:  # the stop button: the job ends, and all that it started
+            started.kill()
+            raise
+        finally:
+            started.stdout.close()
+            code = started.wait()
+        if code:
+            raise BerthError(f"{' '.join(command[1:3])} ended with {code}", "E0571")
+
+
+_loaded: List[Extension] = []
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """For `%load_ext berth`."""
+    if not _loaded:
+        _loaded.append(Extension(shell))
+        _loaded[0].load()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """For `%unload_ext berth`."""
+    if _loaded:
+        _loaded.pop().unload()

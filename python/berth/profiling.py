@@ -1,0 +1,193 @@
+"""A trace for Perfetto of what the framework did and what the devices showed meanwhile, and ten lines about both."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from .errors import InvalidRequest
+from .readings import Reading, read, resident_bytes
+
+__all__ = ["Profile", "profile"]
+
+_BLOCK = "berth.profile"
+_LINES = 10
+Event = Dict[str, Any]
+
+
+class _Sampler:
+    """Reads the devices beside the block, in a thread: (seconds since its begin, readings, resident bytes)."""
+
+    def __init__(self, every: float) -> None:
+        self._every, self._end = every, threading.Event()
+        self._begun = time.perf_counter()
+        self.samples: List[Tuple[float, List[Reading], int]] = []
+        self._thread = threading.Thread(target=self._run, name=_BLOCK, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self.samples.append((time.perf_counter() - self._begun, read(), resident_bytes()))
+            if self._end.wait(self._every):
+                return
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+class Profile:
+    """What `berth.profile` gives; `summary` has the ten lines after the block."""
+
+    def __init__(self, path: str, every: float, report: bool) -> None:
+        self._path, self._every, self._report = path, every, report
+        self._profiler: Any = None
+        self._block: Any = None
+        self._sampler: Optional[_Sampler] = None
+        self.summary = ""
+        self.seconds = 0.0
+
+    def __enter__(self) -> "Profile":
+        if self._sampler is not None:
+            raise InvalidRequest("this profile is in use, or was: make another one with berth.profile()")
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            kinds = [torch.profiler.ProfilerActivity.CPU]
+            if torch.cuda.is_available():
+                kinds.append(torch.profiler.ProfilerActivity.CUDA)
+            self._profiler = torch.profiler.profile(activities=kinds, profile_memory=True)
+            self._profiler.__enter__()
+            self._block = torch.profiler.record_function(_BLOCK)
+            self._block.__enter__()
+        self._processor = time.process_time()
+        self._begun = time.perf_counter()
+        self._sampler = _Sampler(self._every)
+        return self
+
+    def __exit__(self, *what: Any) -> None:
+        assert self._sampler is not None
+        self._sampler.stop()
+        self.seconds = time.perf_counter() - self._begun
+        self._processor = time.process_time() - self._processor
+        if self._profiler is not None:
+            self._block.__exit__(None, None, None)
+            self._profiler.__exit__(None, None, None)
+        self._write()
+        self.summary = "\n".join(self._lines()[:_LINES])
+        if self._report:
+            print(self.summary, file=sys.stderr)
+
+    def _write(self) -> None:
+        events, rest = self._framework_events()
+        begun = next((one["ts"] for one in events if one.get("name") == _BLOCK and "ts" in one), None)
+        if begun is None:
+            begun = 0.0
+            events.append({"ph": "X", "name": _BLOCK, "pid": os.getpid(), "tid": os.getpid(), "ts": begun, "dur": self.seconds * 1e6})
+        assert self._sampler is not None
+        events.extend(_counters(self._sampler.samples, float(begun)))
+        folder = os.path.dirname(os.path.abspath(self._path))
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".json")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({**rest, "traceEvents": events}, file)
+        os.replace(temporary, self._path)
+
+    def _framework_events(self) -> Tuple[List[Event], Event]:
+        """The framework's own trace: its events, and what it says beside them."""
+        if self._profiler is None:
+            return [], {}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self._profiler.export_chrome_trace(path)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                said = json.load(file, strict=False)
+        return (said, {}) if isinstance(said, list) else (said.pop("traceEvents", []), said)
+
+    def _lines(self) -> List[str]:
+        assert self._sampler is not None
+        samples, cores = self._sampler.samples, len(os.sched_getaffinity(0))
+        lines = [f"{self.seconds:.2f} s; trace in {self._path}: https://ui.perfetto.dev opens it",
+                 f"processor: {self._processor / self.seconds:.1f} of {cores} cores busy with this process" if self.seconds else "processor: -",
+                 f"host memory: {max(one[2] for one in samples) / 2**30:.2f} GiB at most"]
+        lines += _of_devices(samples) or ["no GPU was read"]
+        if self._profiler is not None:
+            lines = lines[:5] + _of_operators(self._profiler, self.seconds)
+        return lines
+
+
+def _counters(samples: List[Tuple[float, List[Reading], int]], begun: float) -> List[Event]:
+    """Tracks of numbers over time, in a process of their own."""
+    pid = os.getpid() + (1 << 22)  # above every process id
+    events: List[Event] = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "Berth: readings"}}]
+    for at, readings, resident in samples:
+        moment = begun + at * 1e6
+        events.append({"ph": "C", "name": "process resident_bytes", "pid": pid, "ts": moment, "args": {"value": resident}})
+        events.extend({"ph": "C", "name": f"GPU {one.device.index} {one.name}", "pid": pid, "ts": moment, "args": {"value": one.value}} for one in readings)
+    return events
+
+
+def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
+    """A line a GPU."""
+    found: Dict[Tuple[int, str], Dict[str, List[float]]] = {}
+    for _, readings, _ in samples:
+        for one in readings:
+            found.setdefault((one.device.index, one.device.name or "?"), {}).setdefault(one.name, []).append(one.value)
+    lines = []
+    for (index, name), seen in sorted(found.items()):
+        load, memory, power = (seen.get(key) for key in ("utilization_percent", "memory_used_bytes", "power_milliwatts"))
+        said = [f"busy {sum(load) / len(load):.0f} %" if load else "", f"memory {max(memory) / 2**30:.1f} GiB at most" if memory else "",
+                f"{sum(power) / len(power) / 1000:.0f} W" if power else ""]
+        lines.append(f"GPU {index} {name}: " + ", ".join(one for one in said if one))
+    return lines
+
+
+def _of_operators(profiler: Any, seconds: float) -> List[str]:
+    """The five that take longest themselves, on the device where it did anything, else on the processor."""
+    averages = [one for one in profiler.key_averages() if one.key != _BLOCK]
+
+    def device(one: Any) -> float:
+        return float(getattr(one, "self_device_time_total", getattr(one, "self_cuda_time_total", 0)))
+
+    def processor(one: Any) -> float:
+        return float(one.self_cpu_time_total)
+    on_device = sum(map(device, averages)) > 0
+    time_of, where = (device, "on the device") if on_device else (processor, "on the processor")
+    total = sum(map(time_of, averages)) or 1.0
+    averages.sort(key=time_of, reverse=True)
+    said = f"{total / 1e6:.2f} s {where}"
+    if on_device:
+        said += f", which is {total / 1e6 / seconds:.0%} of the time" if seconds else ""
+    lines = [f"{time_of(one) / total:5.0%}  {one.key}  ({one.count} calls)" for one in averages[:4]]
+    return [f"operators: {said}", *lines]
+
+
+def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float = 0.25, report: bool = True) -> Profile:
+    """Writes a trace of a `with` block for https://ui.perfetto.dev: PyTorch's own profiler where it is loaded, and tracks of each GPU's
+    memory, load, power and temperature, and of this process's memory. Ten lines say what stands out, on standard error.
+
+    Parameters
+    ----------
+    path : path
+        Written at the end of the block, also where that raises.
+    every : float
+        Seconds between two readings.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with profile(folder + "/trace.json", report=False) as seen:
+    ...         total = sum(range(1000))
+    ...     os.listdir(folder), len(seen.summary.splitlines()) <= 10
+    (['trace.json'], True)
+    """
+    if not every > 0:
+        raise InvalidRequest(f"every: {every!r} is not a number of seconds above 0", "E0104")
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    if not os.access(folder, os.W_OK):
+        raise InvalidRequest(f"{folder}: there is no such folder, or it cannot be written", "E0110")
+    return Profile(os.fspath(path), every, report)

@@ -1,0 +1,211 @@
+"""What the random generators of this process would draw next: kept before a try, put back before another.
+
+A step that is tried again should draw what the first try drew. Python and NumPy hand their state out as a tuple or a dict, at 4 to
+20 µs each, of which a step that never fails needs nothing; so its bytes are copied where they lie, in 0.1 µs, and made into a tuple only
+when they are put back. Where they lie is tried first, on generators of our own, against what their getters say: where the two
+differ (another interpreter, another version), the getters are used.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from typing import Any, Callable, List, Optional, Tuple
+
+__all__ = ["Randomness", "kept", "unused"]
+
+_WORDS = 624  # of a Mersenne Twister: so many of 32 bits, and how many of them are used
+_BYTES = 4 * (_WORDS + 1)
+_GAUSS = 16  # int has_gauss; double gauss
+Keep = Callable[["Randomness"], None]
+
+
+def _view(address: int, size: int) -> memoryview:
+    import ctypes  # at the first try, not with `import berth`
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+def _may_look() -> bool:
+    """CPython with its lock: nobody else writes while bytes are copied."""
+    return sys.implementation.name == "cpython" and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def _python_view(generator: Any) -> memoryview:
+    """`int index; uint32_t state[624]` behind the head of every object."""
+    return _view(id(generator) + object.__basicsize__, _BYTES)
+
+
+def _python_state(held: bytes) -> Tuple[int, ...]:
+    used, *words = struct.unpack(f"={_WORDS + 1}I", held)
+    return (*words, used)
+
+
+def _python_keeper() -> Keep:
+    generator: Any = getattr(random.random, "__self__", None)
+    known = type(generator) is random.Random
+    if not _may_look() or not known or random.Random.__basicsize__ < object.__basicsize__ + _BYTES:
+        return _python_slowly
+    for seed in range(3):
+        other = random.Random(seed)
+        other.random()
+        if _python_state(bytes(_python_view(other))) != other.getstate()[1]:
+            return _python_slowly
+    view = _python_view(generator)
+
+    def keep(kept: "Randomness") -> None:
+        kept.words[:_BYTES] = view
+        kept.python = generator.gauss_next
+    return keep
+
+
+def _python_slowly(kept: "Randomness") -> None:
+    kept.python = random.getstate()
+
+
+def _python_restore(kept: "Randomness") -> None:
+    state = kept.python
+    random.setstate(state if isinstance(state, tuple) else (3, _python_state(bytes(kept.words[:_BYTES])), state))
+
+
+class _Numpy:
+    """NumPy's global generator. `bit_generator.ctypes.state_address` is NumPy's own word for where the state is; the second half
+    of a pair of normal numbers is beside it, in an object whose layout is found by drawing one."""
+
+    def __init__(self, numpy: Any) -> None:
+        self.numpy = numpy
+        self.keep: Keep = self._slowly
+        try:
+            found = self._quickly()
+        except Exception:  # a NumPy that is made otherwise
+            found = None
+        if found is not None:
+            self.keep = found
+
+    def _slowly(self, kept: "Randomness") -> None:
+        kept.numpy = self.numpy.random.get_state(legacy=False)
+
+    def _quickly(self) -> Optional[Keep]:
+        mtrand: Any = sys.modules["numpy.random.mtrand"]
+        own, mine = mtrand._rand, self.numpy.random.RandomState(7)
+        at = self._gauss_at(mine)
+        if not _may_look() or at is None or not self._is_true(mine, at):
+            return None
+        bits = own._bit_generator
+        if type(bits).__name__ != "MT19937" or type(own) is not type(mine):
+            return None
+        words, rest = _view(bits.ctypes.state_address, _BYTES), _view(id(own) + at, _GAUSS)
+
+        def keep(kept: "Randomness") -> None:
+            if own._bit_generator is not bits or mtrand._rand is not own:
+                return self._slowly(kept)
+            kept.words[_BYTES:2 * _BYTES] = words
+            kept.words[2 * _BYTES:] = rest
+            kept.numpy = None
+        return keep
+
+    @staticmethod
+    def _gauss_at(mine: Any) -> Optional[int]:
+        """Where `int has_gauss; double gauss` are in a RandomState: one place alone has what was just drawn."""
+        found = None
+        for _ in range(3):
+            mine.standard_normal()
+            said = mine.get_state(legacy=False)
+            if not said["has_gauss"]:
+                mine.standard_normal()
+                said = mine.get_state(legacy=False)
+            memory = _view(id(mine), type(mine).__basicsize__).tobytes()
+            at = memory.find(struct.pack("<i4xd", 1, said["gauss"]))
+            if at < 0 or found not in (None, at):
+                return None
+            found = at
+            mine.standard_normal()
+        return found
+
+    @classmethod
+    def _is_true(cls, mine: Any, at: int) -> bool:
+        for draws in range(4):
+            mine.standard_normal(draws)
+            bits = mine._bit_generator
+            held = _view(bits.ctypes.state_address, _BYTES).tobytes() + _view(id(mine) + at, _GAUSS).tobytes()
+            said, made = mine.get_state(legacy=False), cls._state(held)
+            if made["state"]["pos"] != said["state"]["pos"] or made["state"]["key"] != said["state"]["key"].tolist() or \
+                    made["has_gauss"] != said["has_gauss"] or (made["has_gauss"] and made["gauss"] != said["gauss"]):
+                return False
+        return True
+
+    @staticmethod
+    def _state(held: bytes) -> Any:
+        *key, used = struct.unpack_from(f"={_WORDS + 1}I", held)
+        has_gauss, gauss = struct.unpack_from("<i4xd", held, _BYTES)
+        return {"bit_generator": "MT19937", "state": {"key": key, "pos": used}, "has_gauss": has_gauss, "gauss": gauss}
+
+    def restore(self, kept: "Randomness") -> None:
+        state = kept.numpy
+        if state is None:
+            state = self._state(bytes(kept.words[_BYTES:]))
+            state["state"]["key"] = self.numpy.array(state["state"]["key"], dtype=self.numpy.uint32)
+        self.numpy.random.set_state(state)
+
+
+_python_keep: Optional[Keep] = None
+_numpy: Optional[_Numpy] = None
+_unused: List["Randomness"] = []
+
+
+class Randomness:
+    """The state of the global generators of Python and of the frameworks that are loaded: NumPy, and PyTorch's for the CPU and
+    its GPUs. Generators that a program has made itself are its own to keep."""
+
+    __slots__ = ("words", "python", "numpy", "torch", "cuda", "has_numpy")
+
+    def __init__(self) -> None:
+        self.words = memoryview(bytearray(2 * _BYTES + _GAUSS))
+        self.python: Any = None
+        self.numpy: Any = None
+        self.torch: Any = None
+        self.cuda: Optional[List[Any]] = None
+        self.has_numpy = False
+
+    def keep(self) -> None:
+        global _python_keep, _numpy
+        if _python_keep is None:
+            _python_keep = _python_keeper()
+        _python_keep(self)
+        modules = sys.modules
+        if "numpy.random.mtrand" in modules:
+            if _numpy is None:
+                _numpy = _Numpy(modules["numpy"])
+            _numpy.keep(self)
+            self.has_numpy = True
+        torch = modules.get("torch")
+        if torch is not None and hasattr(torch, "default_generator"):
+            self.torch = torch.default_generator.get_state()
+            if torch.cuda.is_initialized():
+                self.cuda = torch.cuda.get_rng_state_all()
+
+    def restore(self) -> None:
+        """Whatever is drawn next is what was drawn next when this was made."""
+        _python_restore(self)
+        if self.has_numpy and _numpy is not None:
+            _numpy.restore(self)
+        if self.torch is not None:
+            sys.modules["torch"].default_generator.set_state(self.torch)
+        if self.cuda is not None:
+            sys.modules["torch"].cuda.set_rng_state_all(self.cuda)
+
+
+def kept() -> Randomness:
+    """The state now. Give it to `unused()` when it is needed no more: 5 KiB that are not asked for again at every call."""
+    try:
+        state = _unused.pop()
+    except IndexError:
+        state = Randomness()
+    state.keep()
+    return state
+
+
+def unused(state: Optional[Randomness]) -> None:
+    """Another call may have it."""
+    if state is not None and len(_unused) < 8:
+        _unused.append(state)

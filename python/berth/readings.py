@@ -1,0 +1,72 @@
+"""Readings of devices as numbers with names, for what draws them: Perfetto, Prometheus, TensorBoard."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Dict, List, NamedTuple, Optional
+
+from .errors import BerthError
+from .machine import Device, devices
+
+__all__ = ["Reading", "Recent"]
+
+NAMES = ("memory_used_bytes", "memory_total_bytes", "utilization_percent", "power_milliwatts", "temperature_celsius")
+
+
+class Reading(NamedTuple):
+    """Of a device; the unit is in the name."""
+
+    device: Device
+    name: str
+    value: float
+
+
+def read() -> List[Reading]:
+    """What is known of each GPU now; what is not known is left out. Nothing where Berth's library is not there."""
+    try:
+        found = devices()
+    except BerthError:
+        return []
+    return [Reading(one, name, float(value)) for one in found if one.is_gpu for name in NAMES for value in [getattr(one, name)] if value is not None]
+
+
+class Recent:
+    """The last readings, not older than so many seconds: who asks often costs no driver call each time."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self._seconds, self._at, self._lock = seconds, float("-inf"), threading.Lock()
+        self._readings: List[Reading] = []
+
+    def read(self) -> List[Reading]:
+        with self._lock:
+            if time.monotonic() - self._at >= self._seconds:
+                self._readings, self._at = read(), time.monotonic()
+            return self._readings
+
+
+def resident_bytes() -> int:
+    """Of this process, in the host's memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def device_numbers() -> Optional[Dict[int, int]]:
+    """PyTorch's number of a device to Berth's, or None where that cannot be told: by uuid, else by the order of the driver."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    found: Dict[int, int] = {}
+    known = [one for one in devices() if one.is_gpu]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    order = [word.strip() for word in visible.split(",")] if visible else [str(at) for at in range(len(known))]
+    for at in range(torch.cuda.device_count()):
+        uuid = str(getattr(torch.cuda.get_device_properties(at), "uuid", "") or "")
+        word = order[at] if at < len(order) else ""
+        for one in known:
+            of_driver = one.data.get("vendor_index")
+            if (uuid and one.uuid and one.uuid.endswith(uuid)) or (not uuid and (word == str(of_driver) or (one.uuid and word and one.uuid.startswith(word)))):
+                found[at] = one.index
+    return found

@@ -1,0 +1,234 @@
+"""Runs that repeat, and whether two results are the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import random
+import sys
+from typing import Any, Iterator, List, Mapping, Optional, Tuple
+
+from .errors import InvalidRequest
+from .frameworks import needed
+from .machine import _table
+
+__all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Switch:
+    """What was set, to what, and what it costs; `note` where it does not hold yet."""
+
+    name: str
+    value: str
+    cost: str
+    note: str = ""
+
+
+class Switches(List[Switch]):
+    """A list of switches that shows itself as a table."""
+
+    def __repr__(self) -> str:
+        return _table(((one.name, one.value, one.cost, one.note) for one in self), ("switch", "value", "what it costs", ""))
+
+
+def _of_torch(torch: Any, seed: int) -> Iterator[Switch]:
+    torch.manual_seed(seed)
+    yield Switch("torch.manual_seed", str(seed), "nothing")
+    variable = "CUBLAS_WORKSPACE_CONFIG"
+    late = torch.cuda.is_initialized() and variable not in os.environ
+    os.environ.setdefault(variable, ":4096:8")
+    yield Switch(variable, os.environ[variable], "24 MiB of each GPU", "too late for this process: a GPU is in use already" if late else "")
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    yield Switch("torch.backends.cudnn", "benchmark=False, deterministic=True", "slower convolutions where another algorithm is faster")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield Switch("torch.use_deterministic_algorithms", "True, warn_only=True", "slower index and scatter operations on a GPU",
+                 "operations that have no such algorithm warn")
+    yield Switch("DataLoader", "generator=torch.Generator().manual_seed(seed)", "nothing", "yours to pass; workers are seeded from it")
+
+
+def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
+    tensorflow.keras.utils.set_random_seed(seed)
+    tensorflow.config.experimental.enable_op_determinism()
+    yield Switch("tf.config.experimental.enable_op_determinism", "on", "slower operations, input pipelines without parallel order")
+
+
+def reproducible(seed: int = 0) -> Switches:
+    """Sets what makes runs repeat, of the frameworks that are loaded: call it after their import and before the first use of a device.
+
+    The same program, with the same versions, on the same kind of device then gives the same bits. Other kinds of devices, other numbers of
+    ranks or threads, and other versions add in another order, and do not.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 to 2³² − 1.
+
+    Returns
+    -------
+    list of Switch
+        Each with its cost; prints as a table.
+
+    Examples
+    --------
+    >>> import random
+    >>> said = reproducible(7); first = random.random()
+    >>> said = reproducible(7); first == random.random()
+    True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 32:
+        raise InvalidRequest(f"seed: {seed!r} is not a whole number from 0 to 4294967295", "E0104")
+    random.seed(seed)
+    done = [Switch("random.seed", str(seed), "nothing")]
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    done.append(Switch("PYTHONHASHSEED", str(seed), "nothing", "for processes that this one starts; for this one it was read at its start"))
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed)
+        done.append(Switch("numpy.random.seed", str(seed), "nothing", "a Generator of numpy.random.default_rng() has its own seed"))
+    torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
+    if torch is not None:
+        done.extend(_of_torch(torch, seed))
+    if tensorflow is not None:
+        done.extend(_of_tensorflow(tensorflow, seed))
+    if "jax" in sys.modules:
+        flags = os.environ.get("XLA_FLAGS", "")
+        if "deterministic_ops" not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
+        done.append(Switch("XLA_FLAGS", "--xla_gpu_deterministic_ops=true", "slower scatters and reductions on a GPU", "random numbers come from your keys"))
+    return Switches(done)
+
+
+# (relative, absolute) by type, those that torch.testing uses; whole numbers must be equal.
+_TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
+               "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7), "float": (1e-7, 1e-7)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Whether two results are the same, and where they differ most. It is true where they are the same.
+
+    Attributes
+    ----------
+    worst : float
+        The largest difference, as a multiple of what the tolerance allows there; at most 1 where they are the same.
+    absolute, relative : float
+        The largest of each.
+    where : str
+        The path to the part with the worst, as in "['logits']".
+    why : str
+        What differs, where it is no number: a shape, a key, a type.
+    """
+
+    same: bool
+    worst: float
+    absolute: float
+    relative: float
+    where: str
+    why: str = ""
+
+    def __bool__(self) -> bool:
+        return self.same
+
+    def __repr__(self) -> str:
+        if self.why:
+            return f"different: {self.why}"
+        said = "same" if self.same else "different"
+        return f"{said}: at most {self.absolute:.3g} absolute, {self.relative:.3g} relative, {self.worst:.3g} of the tolerance{' at ' + self.where if self.where else ''}"
+
+
+class _Differs(Exception):
+    pass
+
+
+def _pairs(a: Any, b: Any, path: str) -> Iterator[Tuple[str, Any, Any]]:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        if set(a) != set(b):
+            raise _Differs(f"the keys of {path or 'the results'}: {sorted(map(str, set(a) ^ set(b)))} are in one alone")
+        for key in a:
+            yield from _pairs(a[key], b[key], f"{path}[{key!r}]")
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        if len(a) != len(b):
+            raise _Differs(f"the lengths of {path or 'the results'}: {len(a)} and {len(b)}")
+        for at, (one, other) in enumerate(zip(a, b)):
+            yield from _pairs(one, other, f"{path}[{at}]")
+    else:
+        yield path, a, b
+
+
+def _array(x: Any) -> Tuple[Any, str]:
+    """As NumPy's doubles (or whole numbers), and the name of its type."""
+    numpy = needed("numpy", "compare_outputs")
+    name = str(getattr(x, "dtype", type(x).__name__)).split(".")[-1]
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()
+    elif hasattr(x, "get") and hasattr(x, "__cuda_array_interface__"):
+        x = x.get()
+    array = numpy.asarray(x)
+    if array.dtype.kind not in "biufc":
+        array = array.astype("float64") if name in _TOLERANCES else array
+    return array, name
+
+
+def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
+    """The wider one's, where the types differ."""
+    known = [_TOLERANCES.get(name, (0.0, 0.0)) for name in names]
+    relative, absolute = max(known)
+    return (relative if rtol is None else rtol), (absolute if atol is None else atol)
+
+
+def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optional[float] = None, nan_equal: bool = True) -> Comparison:
+    """Whether two results are the same but for rounding: tensors, arrays or numbers, or dicts, lists and tuples of them.
+
+    A difference is allowed up to `atol + rtol · |b|`, by the type of the numbers unless given: float32 1.3e-6 and 1e-5, float16 1e-3 and 1e-5,
+    bfloat16 1.6e-2 and 1e-5, float64 1e-7 and 1e-7; whole numbers and truth values must be equal.
+
+    Examples
+    --------
+    >>> bool(compare_outputs({"loss": 1.0}, {"loss": 1.0 + 1e-9}))
+    True
+    >>> compare_outputs({"loss": 1.0}, {"lost": 1.0})
+    different: the keys of the results: ['loss', 'lost'] are in one alone
+    """
+    worst = absolute = relative = 0.0
+    where = ""
+    try:
+        for path, one, other in _pairs(a, b, ""):
+            ratio, most, part = _compared(path, one, other, rtol, atol, nan_equal)
+            absolute, relative = max(absolute, most), max(relative, part)
+            if ratio > worst:
+                worst, where = ratio, path
+    except _Differs as why:
+        return Comparison(False, math.inf, math.inf, math.inf, "", str(why))
+    return Comparison(worst <= 1, worst, absolute, relative, where)
+
+
+def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[float], nan_equal: bool) -> Tuple[float, float, float]:
+    """(of the tolerance, absolute, relative): the largest each."""
+    if isinstance(a, (str, bytes, type(None))) or isinstance(b, (str, bytes, type(None))):
+        if a != b:
+            raise _Differs(f"{path or 'the results'}: {a!r:.80} and {b!r:.80}")
+        return 0.0, 0.0, 0.0
+    numpy = needed("numpy", "compare_outputs")
+    (one, name), (other, other_name) = _array(a), _array(b)
+    if one.shape != other.shape:
+        raise _Differs(f"the shapes of {path or 'the results'}: {one.shape} and {other.shape}")
+    if one.size == 0:
+        return 0.0, 0.0, 0.0
+    wide = "complex128" if "c" in (one.dtype.kind, other.dtype.kind) else "float64"
+    allowed = _tolerance((name, other_name), rtol, atol)
+    exact = one.dtype.kind in "biu" and other.dtype.kind in "biu"
+    equal = one == other
+    with numpy.errstate(all="ignore"):
+        if nan_equal and not exact:
+            equal = equal | (numpy.isnan(one) & numpy.isnan(other))
+        difference = numpy.where(equal, 0.0, numpy.abs(one.astype(wide) - other.astype(wide)))
+        difference = numpy.where(numpy.isnan(difference), math.inf, difference)
+        size = numpy.abs(other.astype(wide))
+        limit = allowed[1] + allowed[0] * size
+        ratio = numpy.where(difference == 0, 0.0, difference / limit)
+        share = numpy.where(difference == 0, 0.0, difference / size)
+    return tuple(float(numpy.nan_to_num(numpy.max(part), nan=math.inf, posinf=math.inf)) for part in (ratio, difference, share))  # type: ignore[return-value]

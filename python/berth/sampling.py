@@ -1,0 +1,121 @@
+"""Batches of as many items as fit: few long ones, or many short ones."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
+
+from .batches import positive
+from .errors import InvalidRequest
+from .sizes import bytes_of
+
+__all__ = ["DynamicBatchSampler"]
+
+
+class DynamicBatchSampler:
+    """Batches of indices for a DataLoader's `batch_sampler`, each as large as tokens or memory allow.
+
+    Items of similar length go together, so that little is padding. With ranks, each gets as many batches as the others, and the
+    same ones at every start with the same seed.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Tokens (or frames, pixels) of each item.
+    max_tokens : int, optional
+        A batch has at most so many, padding counted: its items times its longest one.
+    memory : callable, optional
+        `memory(items, longest)` gives the bytes that a step with such a batch needs; use it with `budget`.
+    budget : int or str, optional
+        Bytes, or "8GiB".
+    max_items : int, optional
+        At most so many items in a batch.
+    shuffle : bool
+        Which items go together, and in which order; anew in each epoch (`set_epoch`).
+    too_long : {"refuse", "skip"}
+        What to do about an item that is too large alone.
+    rank, ranks : int
+        Of this process, and how many there are.
+
+    Examples
+    --------
+    >>> sampler = DynamicBatchSampler([3, 9, 4, 8, 2], max_tokens=12, shuffle=False)
+    >>> list(sampler), len(sampler)
+    ([[4, 0, 2], [3], [1]], 3)
+    """
+
+    def __init__(self, lengths: Sequence[int], *, max_tokens: Optional[int] = None, memory: Optional[Callable[[int, int], float]] = None,
+                 budget: Union[int, str, None] = None, max_items: Optional[int] = None, shuffle: bool = True, seed: int = 0,
+                 too_long: str = "refuse", rank: int = 0, ranks: int = 1) -> None:
+        if (max_tokens is None) == (memory is None) or (memory is None) != (budget is None):
+            raise InvalidRequest("either max_tokens, or memory and budget: one of both says how large a batch may be", "E0010")
+        if too_long not in ("refuse", "skip"):
+            raise InvalidRequest(f"too_long: {too_long!r} is neither refuse nor skip", "E0003")
+        if max_tokens is not None:
+            positive("max_tokens", max_tokens)
+        if max_items is not None:
+            positive("max_items", max_items)
+        if not 0 <= rank < positive("ranks", ranks):
+            raise InvalidRequest(f"rank: {rank!r} is not one of {ranks}", "E0104")
+        try:
+            self.lengths = [int(one) for one in lengths]
+        except TypeError:
+            raise InvalidRequest(f"lengths: a {type(lengths).__name__} is no sequence of numbers", "E0560") from None
+        self._tokens, self._memory, self._items = max_tokens, memory, max_items
+        self._budget = bytes_of(budget) if budget is not None else 0
+        self._shuffle, self._seed, self._epoch, self._rank, self._ranks = shuffle, seed, 0, rank, ranks
+        self.skipped = [at for at, length in enumerate(self.lengths) if not self._fits(1, length)]
+        if self.skipped and too_long == "refuse":
+            at = self.skipped[0]
+            raise InvalidRequest(f"item {at} of length {self.lengths[at]} is larger than a batch may be, alone ({len(self.skipped)} such items)", "E0562",
+                                 "truncate it, allow more, or too_long='skip'")
+        self._batches: Optional[List[List[int]]] = None
+
+    def _fits(self, items: int, longest: int) -> bool:
+        if self._items is not None and items > self._items:
+            return False
+        if self._memory is not None:
+            return self._memory(items, longest) <= self._budget
+        return self._tokens is None or items * longest <= self._tokens
+
+    def set_epoch(self, epoch: int) -> None:
+        """Other batches than in the last one, the same in all ranks."""
+        self._epoch, self._batches = epoch, None
+
+    def _all(self) -> List[List[int]]:
+        """Of all ranks."""
+        chance = random.Random(f"{self._seed} {self._epoch}")
+        left_out = set(self.skipped)
+        order = [at for at in range(len(self.lengths)) if at not in left_out]
+        if self._shuffle:
+            chance.shuffle(order)  # which of the equally long ones go together
+        order.sort(key=self.lengths.__getitem__)
+        batches: List[List[int]] = []
+        for at in order:  # from the shortest: the one that is added is the longest
+            if batches and self._fits(len(batches[-1]) + 1, self.lengths[at]):
+                batches[-1].append(at)
+            else:
+                batches.append([at])
+        if self._shuffle:
+            chance.shuffle(batches)
+        return batches
+
+    def _own(self) -> List[List[int]]:
+        if self._batches is None:
+            every = self._all()
+            missing = -len(every) % self._ranks if every else 0
+            self._batches = (every + (every * self._ranks)[:missing])[self._rank::self._ranks]
+        return self._batches
+
+    def __iter__(self) -> Iterator[List[int]]:
+        return iter([list(one) for one in self._own()])
+
+    def __len__(self) -> int:
+        return len(self._own())
+
+    @property
+    def padding(self) -> float:
+        """The part of all tokens that is padding, in this epoch's batches of this rank."""
+        own = self._own()
+        padded: Any = sum(len(one) * max(self.lengths[at] for at in one) for one in own)
+        return 1 - sum(self.lengths[at] for one in own for at in one) / padded if padded else 0.0

@@ -1,0 +1,328 @@
+"""One training step that fits: in so many parts as memory needs, with the gradients of the whole batch, and stepped once."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import weakref
+from typing import Any, Callable, ContextManager, List, MutableMapping, Optional, Tuple
+
+from .accumulating import Count, Part, divided, weighed
+from .agreement import Agreement, agreement
+from .batches import FAILED, DoesNotFit, RankFailed, length_of, positive
+from .errors import BerthError, InvalidRequest, Unsupported
+from .oom import is_oom
+from .randomness import kept, unused
+from .retrying import attempt, first_line, release_memory
+from .splittable import batch_norms, check_batch_norm, check_loss, inner
+
+__all__ = ["StepInterrupted", "StepResult", "split_step"]
+
+Loss = Callable[[Any, Any], Any]
+_FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
+_CHOICES = ("refuse", "warn", "allow")
+# Of each model: how many items a part had that fitted, and which losses were looked at.
+_known: MutableMapping[Any, "_Known"] = weakref.WeakKeyDictionary()
+
+
+class StepInterrupted(BerthError, MemoryError):
+    """Memory ran out while the optimizer stepped: some parameters are new and some are not, so the step is not tried again."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """What a step did.
+
+    Attributes
+    ----------
+    loss : float
+        The mean over the items that count, of all ranks.
+    items : int
+        So many of this rank's.
+    parts : int
+        In so many was the batch computed.
+    tries : int
+        1 where memory did not run out.
+    norm : float, optional
+        Of the gradients before they were clipped.
+    stepped : bool
+        False where GradScaler left the step out, because a gradient was not finite.
+    """
+
+    loss: float
+    items: int
+    parts: int
+    tries: int
+    norm: Optional[float]
+    stepped: bool
+
+
+class _Known:
+    def __init__(self) -> None:
+        self.items = 0
+        self.losses: List[Any] = []
+
+
+@dataclasses.dataclass
+class _Step:
+    """What stays the same in all tries of a step."""
+
+    model: Any
+    loss_fn: Loss
+    optimizer: Any
+    batch: Any
+    count: Optional[Count]
+    reduction: str
+    scaler: Any
+    over: str
+    together: Agreement
+
+    def quiet(self) -> ContextManager[Any]:
+        """No rank waits for another before all are through: gradients are exchanged by `exchange`."""
+        return self.model.no_sync() if self.together.ranks > 1 and hasattr(self.model, "no_sync") else contextlib.nullcontext()
+
+    def gradients(self, pieces: List[Part]) -> float:
+        """Adds them up, and returns this rank's part of the loss."""
+        total: Any = 0.0
+        with self.quiet():
+            for part in pieces:
+                if not part.items:
+                    continue  # padding alone; the mean of nothing is no number
+                loss = self.loss_fn(self.model, part.data)
+                if getattr(loss, "numel", int)() != 1:
+                    raise InvalidRequest(f"the loss function gives {type(loss).__name__}{tuple(getattr(loss, 'shape', ()))} and not one number",
+                                         hint="its mean, or with reduction='sum' its sum")
+                share = part.share(loss, self.reduction)
+                total = total + share.detach()
+                (share if self.scaler is None else self.scaler.scale(share)).backward()
+                del loss, share
+        return float(total)
+
+    def exchange(self) -> None:
+        """The sum over all ranks, in place: it needs no memory of its own."""
+        torch, together = sys.modules["torch"], self.together
+        if together.ranks == 1:
+            return
+        parameters = [one for one in inner(self.model).parameters() if one.requires_grad]
+        has = torch.tensor([0.0 if one.grad is None else 1.0 for one in parameters], device=parameters[0].device)
+        torch.distributed.all_reduce(has, op=torch.distributed.ReduceOp.MAX, group=together.group)
+        waits = []
+        for parameter, any_rank in zip(parameters, has.tolist()):
+            if any_rank:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                waits.append(torch.distributed.all_reduce(parameter.grad, group=together.group, async_op=True))
+        for wait in waits:
+            wait.wait()
+
+
+class _Buffers:
+    """What a forward pass writes into a model: put back where the pass is made again. Large ones that no layer is known to write are
+    only watched."""
+
+    _LARGE = 1 << 20
+
+    def __init__(self, model: Any) -> None:
+        torch = sys.modules["torch"]
+        normal = {id(buffer) for one in inner(model).modules() if isinstance(one, torch.nn.modules.batchnorm._NormBase) for buffer in one.buffers()}
+        self._kept: List[Tuple[Any, Any]] = []
+        self._watched: List[Tuple[str, Any, int]] = []
+        for name, buffer in inner(model).named_buffers():
+            if id(buffer) in normal or buffer.numel() * buffer.element_size() <= self._LARGE:
+                self._kept.append((buffer, buffer.detach().clone()))
+            else:
+                self._watched.append((name, buffer, buffer._version))
+
+    def restore(self) -> None:
+        torch = sys.modules["torch"]
+        changed = [name for name, buffer, version in self._watched if buffer._version != version]
+        if changed:
+            raise StepInterrupted(f"a forward pass has written into {', '.join(changed)}, which was not kept: the step cannot be tried again", "E0563",
+                                  "start from the last checkpoint, with more parts from the beginning: parts=2")
+        with torch.no_grad():
+            for buffer, before in self._kept:
+                buffer.copy_(before)
+
+
+def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: Optional[int] = None, count: Optional[Count] = None,
+               reduction: str = "mean", scaler: Any = None, clip_norm: Optional[float] = None, batch_norm: str = "refuse",
+               in_batch: str = "refuse", over: str = "all", report: bool = True) -> StepResult:
+    """A whole training step: gradients from nothing, exchanged between ranks, clipped, and stepped once. Where memory runs out, the
+    batch is split, and the parts' gradients add up to what the whole would have given.
+
+    Each next try begins with the random numbers, the buffers and without the gradients of the last. The next step begins with parts of
+    the size that fitted. Ranks of DistributedDataParallel agree on the number of parts before they try again, and exchange
+    gradients once, after all are through: none waits for one that has run out of memory.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    loss_fn : callable
+        `loss_fn(model, part)` gives the mean over the items that count, or with `reduction="sum"` their sum, as a tensor of one number. Mixed
+        precision is its own: autocast inside of it.
+    batch : tensor, or dict, tuple or list of tensors
+        Split along the first axis.
+    parts : int, optional
+        At least so many; else as few as have fitted before.
+    count : callable, optional
+        Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`. Else all along the first axis.
+    scaler : torch.amp.GradScaler, optional
+        Gradients are unscaled before they are clipped; it is updated once.
+    clip_norm : float, optional
+        The largest norm of all gradients together.
+    batch_norm, in_batch : {"refuse", "warn", "allow"}
+        What to do, when the batch is split, about layers and losses that depend on which items are together.
+    over : {"all", "rank"}
+        As in `accumulate`.
+
+    Raises
+    ------
+    NotSplittable
+        Batch normalisation, or a loss between the items of a batch; only where it must be split.
+    DoesNotFit
+        One item is too large.
+    StepInterrupted
+        Memory ran out in the optimizer's own step.
+    """
+    step = _made(model, loss_fn, optimizer, batch, count, reduction, scaler, over)
+    for name, value in (("batch_norm", batch_norm), ("in_batch", in_batch)):
+        if value not in _CHOICES:
+            raise InvalidRequest(f"{name}: {value!r} is none of {', '.join(_CHOICES)}", "E0003")
+    length, known = length_of(batch), _known.setdefault(inner(model), _Known())
+    first = positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
+    loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
+    step.exchange()
+    norm, stepped = _apply(step, clip_norm)
+    return StepResult(step.together.sum(loss), sum(part.items for part in pieces), len(pieces), tries, norm, stepped)
+
+
+def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional[Count], reduction: str, scaler: Any, over: str) -> _Step:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise Unsupported("LBFGS computes the loss several times in a step, which is not split", "E0561", "another optimizer")
+    kinds = " ".join(kind.__name__ for kind in type(model).__mro__)
+    if "FullyShardedDataParallel" in kinds or "FSDPModule" in kinds or "DeepSpeedEngine" in kinds:
+        raise Unsupported(f"{type(model).__name__} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", "E0565",
+                          "parts=… in berth.accumulate, with a number that fits in every rank")
+    ranked = isinstance(model, torch.nn.parallel.DistributedDataParallel)
+    together = agreement(model.process_group) if ranked else Agreement()
+    if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
+        raise Unsupported("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it", "E0565",
+                          "GroupNorm, or BatchNorm of each rank's own")
+    if ranked:
+        _share_buffers(torch, model, together)
+    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+
+
+def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
+    """What DistributedDataParallel does at the beginning of a pass: here, where no rank can be missing."""
+    if together.ranks > 1 and getattr(model, "broadcast_buffers", False):
+        distributed = torch.distributed
+        number = getattr(distributed, "get_global_rank", None) or distributed.distributed_c10d._get_global_rank
+        first = number(together.group, 0)
+        for buffer in inner(model).buffers():
+            distributed.broadcast(buffer, first, group=together.group)
+    model.require_forward_param_sync = False
+
+
+def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, report: bool) -> Tuple[float, List[Part], int]:
+    state, buffers, tries = kept(), _Buffers(step.model), 0
+    length = length_of(step.batch)
+    parts = step.together.most(min(parts, max(1, length)))
+    lack: Optional[BaseException] = None
+    while True:
+        tries += 1
+        if parts > 1:
+            _check(step, allowed, known, lack)
+        pieces = weighed(divided(step.batch, parts, step.count), step.together, step.over)
+        said, result = _try(step, pieces)
+        most = step.together.most(said)
+        if most == _FITS:
+            unused(state)
+            if len(pieces) > 1 or tries > 1:
+                known.items = max(len(pieces) and -(-length // len(pieces)), 1)
+            return float(result), pieces, tries
+        step.optimizer.zero_grad(set_to_none=True)
+        why = first_line(result) if isinstance(result, BaseException) else "in another rank"
+        failed = result if said == FAILED else None
+        lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
+        del result
+        release_memory(thorough=tries > 1)
+        buffers.restore()
+        state.restore()
+        if failed is not None:
+            raise failed
+        if most == FAILED:
+            raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
+        if most == _TOO_LARGE:
+            raise DoesNotFit(f"memory runs out with one item at a time as well: {why}", "E0562",
+                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory")
+        parts *= 2
+        if report and step.together.rank == 0:
+            print(f"berth: a batch of {length} does not fit ({why}); trying it in {min(parts, length)} parts", file=sys.stderr)
+
+
+def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
+    """Whether the gradients fitted, and the loss or the exception."""
+    step.optimizer.zero_grad(set_to_none=True)
+    try:
+        good, result = attempt(step.gradients, (pieces,), {})
+    except Exception as problem:
+        if step.together.ranks == 1:
+            step.optimizer.zero_grad(set_to_none=True)
+            raise
+        return FAILED, problem
+    except BaseException:  # Ctrl-C: no half gradients are left
+        step.optimizer.zero_grad(set_to_none=True)
+        raise
+    if good:
+        return _FITS, result
+    return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
+
+
+def _check(step: _Step, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
+    """Once for a model and a loss. All ranks refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it
+    goes on with a smaller batch, which needs no parts."""
+    function = getattr(step.loss_fn, "func", step.loss_fn)  # of a functools.partial
+    what = getattr(function, "__code__", type(function))    # and never the loss itself, which may hold the model
+    if what in known.losses:
+        return
+    problem: Optional[Exception] = None
+    try:
+        check_batch_norm(step.model, allowed[0])
+        check_loss(step.model, step.loss_fn, step.batch, step.count, step.reduction, allowed[1])
+    except Exception as why:
+        problem = why
+    said = step.together.most(0 if problem is None else _REFUSED)
+    if problem is not None:
+        step.optimizer.zero_grad(set_to_none=True)
+        raise problem from lack
+    if said:
+        raise RankFailed("another rank refuses to split the batch: its own output says why", "E0564")
+    known.losses.append(what)
+
+
+def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:
+    """Clips and steps, once: never again, whatever happens."""
+    torch, norm = sys.modules["torch"], None
+    parameters = [one for group in step.optimizer.param_groups for one in group["params"]]
+    try:
+        if clip_norm is not None:
+            if step.scaler is not None:
+                step.scaler.unscale_(step.optimizer)
+            norm = float(torch.nn.utils.clip_grad_norm_(parameters, clip_norm))
+        if step.scaler is None:
+            step.optimizer.step()
+            return norm, True
+        before = step.scaler.get_scale()
+        step.scaler.step(step.optimizer)
+        step.scaler.update()
+        return norm, bool(step.scaler.get_scale() >= before)
+    except Exception as problem:
+        if not is_oom(problem):
+            raise
+        raise StepInterrupted(f"memory ran out while the optimizer stepped, and some parameters may be new: {first_line(problem)}", "E0563",
+                              "start from the last checkpoint, with smaller parts: parts=2") from problem

@@ -1,0 +1,60 @@
+"""What a model or a step costs: time, memory, bytes on disk."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any, Callable, Tuple
+
+from ..reproducing import compare_outputs
+
+__all__ = ["bytes_of", "drift", "timed"]
+
+
+def bytes_of(torch: Any, model: Any) -> int:
+    """As it would be saved."""
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return file.tell()
+
+
+def timed(torch: Any, function: Callable[[], Any], repeat: int, seconds: float, before: Callable[[], None] = lambda: None) -> Tuple[float, int, Any]:
+    """(seconds a call, the least of many; peak bytes on the GPU or 0; what the last call gave). The first call is not counted, nor what
+    comes `before` each."""
+    has_gpu = torch.cuda.is_available()
+    before()
+    result = function()
+    if has_gpu:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    least, end = float("inf"), time.perf_counter() + seconds
+    for at in range(repeat):
+        before()
+        if has_gpu:
+            torch.cuda.synchronize()
+        begun = time.perf_counter()
+        result = function()
+        if has_gpu:
+            torch.cuda.synchronize()
+        least = min(least, time.perf_counter() - begun)
+        if time.perf_counter() > end and at >= 1:
+            break
+    return least, torch.cuda.max_memory_allocated() if has_gpu else 0, result
+
+
+def drift(one: Any, other: Any) -> float:
+    """The largest difference, as a part of the largest number of the first. Whole numbers and texts differ or do not."""
+    said = compare_outputs(other, one)
+    if said.why:
+        return float("inf")
+    return said.absolute / max(_largest(one), 1e-12)
+
+
+def _largest(x: Any) -> float:
+    if isinstance(x, dict):
+        return max(map(_largest, x.values()), default=0.0)
+    if isinstance(x, (list, tuple)):
+        return max(map(_largest, x), default=0.0)
+    if hasattr(x, "detach"):
+        return float(x.detach().abs().max()) if x.numel() else 0.0
+    return abs(float(x)) if isinstance(x, (int, float)) else 0.0

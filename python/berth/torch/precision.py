@@ -1,0 +1,131 @@
+"""Mixed precision, by the device and the version that are there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any, ContextManager, Optional
+
+from ..errors import InvalidRequest, Unsupported
+from ..frameworks import needed
+
+__all__ = ["Amp", "amp"]
+
+_PRECISIONS = ("auto", "bf16", "fp16", "fp32")
+
+
+@dataclasses.dataclass
+class Amp:
+    """What `amp` chose: a context for the forward pass, and a scaler that is None where none is needed.
+
+    Attributes
+    ----------
+    precision : str
+        "bf16", "fp16" or "fp32".
+    why : str
+        Why this one.
+    scaler : torch.amp.GradScaler, optional
+        For fp16; `berth.split_step(scaler=…)` takes it, None too.
+    """
+
+    precision: str
+    why: str
+    device: str
+    dtype: Any
+    scaler: Any
+    model: Any
+    optimizer: Any
+
+    def autocast(self) -> ContextManager[Any]:
+        """For the forward pass and the loss; not for `backward`."""
+        if self.dtype is None:
+            return contextlib.nullcontext()
+        context: ContextManager[Any] = needed("torch", "torch.amp").autocast(self.device, dtype=self.dtype)
+        return context
+
+    def backward(self, loss: Any) -> None:
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def step(self, clip_norm: Optional[float] = None) -> Optional[float]:
+        """Clips, steps, and begins with no gradients anew. Gives the norm of the gradients, where they were clipped."""
+        torch = needed("torch", "torch.amp")
+        norm = None
+        if clip_norm is not None:
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm))
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return norm
+
+
+def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
+    """Mixed precision for a model on its device: bf16 where the device has it, else fp16 with a scaler, else fp32.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its parameters stay float32: autocast makes the operations smaller, and they must be float32 to be stepped well.
+    precision : {"auto", "bf16", "fp16", "fp32"}
+        "auto" on the CPU is fp32: most processors have no bf16 of their own, and are slower with it.
+
+    Raises
+    ------
+    Unsupported
+        The device, or this version of PyTorch, has no such precision.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    >>> mixed = amp(model, optimizer, "bf16")
+    >>> with mixed.autocast():
+    ...     loss = model(torch.ones(2, 4)).square().mean()
+    >>> mixed.backward(loss); norm = mixed.step(clip_norm=1.0)
+    >>> mixed.precision, mixed.scaler
+    ('bf16', None)
+    """
+    if precision not in _PRECISIONS:
+        raise InvalidRequest(f"precision: {precision!r} is none of {', '.join(_PRECISIONS)}", "E0003")
+    torch = needed("torch", "torch.amp")
+    parameters = list(model.parameters())
+    if not parameters:
+        raise InvalidRequest("the model has no parameters, so it is on no device")
+    halves = {str(one.dtype) for one in parameters} & {"torch.float16", "torch.bfloat16"}
+    if halves and precision != "fp32":
+        raise InvalidRequest(f"the model's parameters are {', '.join(sorted(halves))} already: they would be stepped in that", hint="model.float()")
+    device = parameters[0].device.type
+    chosen, why = (_best(torch, device) if precision == "auto" else (precision, "as asked for"))
+    if chosen == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
+        raise Unsupported("this GPU has no bf16", "E0570", "precision='fp16'")
+    if chosen == "fp16" and device == "cpu":
+        raise Unsupported("fp16 on the CPU is slower than fp32, and PyTorch before 2.3 has no scaler for it", "E0570", "precision='bf16'")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}[chosen]
+    return Amp(chosen, why, device, dtype, _scaler(torch, device) if chosen == "fp16" else None, model, optimizer)
+
+
+def _best(torch: Any, device: str) -> "tuple[str, str]":
+    if device == "cuda":
+        major = torch.cuda.get_device_capability()[0]
+        if major >= 8 or getattr(torch.version, "hip", None):
+            return "bf16", "the GPU has it, and it needs no scaler"
+        if major >= 7:
+            return "fp16", "the GPU has fp16 at full speed and no bf16"
+        return "fp32", "this GPU is no faster with less"
+    if device == "xpu":
+        return "bf16", "the GPU has it, and it needs no scaler"
+    if device == "mps":
+        return "fp32", "autocast on it is not the same in all versions: 'bf16' or 'fp16' to try"
+    return "fp32", "on a CPU less precision is mostly slower: 'bf16' to try"
+
+
+def _scaler(torch: Any, device: str) -> Any:
+    """By the current name, else by the older one."""
+    kind = getattr(getattr(torch, "amp", None), "GradScaler", None)
+    if kind is not None:
+        return kind(device)
+    return torch.cuda.amp.GradScaler()

@@ -1,0 +1,57 @@
+"""A model for as many ranks as were started."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..frameworks import needed
+
+__all__ = ["distribute"]
+
+
+def distribute(model: Any, **options: Any) -> Any:
+    """The model in DistributedDataParallel where this process is one of several ranks, else as it is; on its device in both cases.
+
+    Ranks are what torchrun, Slurm or `berth run --ranks` say in RANK, WORLD_SIZE and LOCAL_RANK. DataParallel is not used: one process has one
+    interpreter for all GPUs, copies the model at each step, and gathers on the first GPU, which then runs out of memory first.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    options
+        For DistributedDataParallel: `find_unused_parameters`, `static_graph`, …
+
+    Returns
+    -------
+    torch.nn.Module
+        `berth.split_step` and `berth.accumulate` take it; its parameters are those of `model`.
+    """
+    torch = needed("torch", "torch.distribute")
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+    ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
+    has_gpu = torch.cuda.is_available()
+    if has_gpu:
+        local %= max(1, torch.cuda.device_count())  # a launcher may show each rank its own GPU alone
+        torch.cuda.set_device(local)
+        model = model.to(f"cuda:{local}")
+    distributed = torch.distributed
+    if ranks <= 1 and not (distributed.is_available() and distributed.is_initialized()):
+        return model
+    if not distributed.is_initialized():
+        if "MASTER_ADDR" not in os.environ:
+            raise InvalidRequest(f"WORLD_SIZE is {ranks}, and MASTER_ADDR says nothing of where the ranks meet",
+                                 hint=f"torchrun --nproc-per-node {ranks} train.py; or unset WORLD_SIZE")
+        distributed.init_process_group("nccl" if has_gpu else "gloo")
+    if not any(one.requires_grad for one in model.parameters()):
+        return model  # nothing to exchange, which DistributedDataParallel refuses
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[local] if has_gpu else None, **options)
+
+
+def _number(name: str, default: int) -> int:
+    said = os.environ.get(name, str(default))
+    if not said.isdigit():
+        raise InvalidRequest(f"{name}: {said!r} is not a whole number", "E0104")
+    return int(said)

@@ -1,0 +1,179 @@
+"""Smaller models by PyTorch's own quantization and pruning, and an honest report of what that gains."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, Callable, List, Optional, Tuple
+
+from ..errors import InvalidRequest, Unsupported
+from ..frameworks import needed
+from .measuring import bytes_of, drift, timed
+
+__all__ = ["ShrinkReport", "prune", "quantize"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShrinkReport:
+    """The smaller model, and what is so of it.
+
+    Attributes
+    ----------
+    model
+        A copy: the one that was given stays as it is.
+    bytes_before, bytes_after : int
+        As saved. Weights that are zero take as much room as others.
+    parameters, zeros : int
+        Of the weights that were looked at.
+    seconds_before, seconds_after : float, optional
+        A call on the samples; None without samples.
+    drift : float, optional
+        The largest difference of outputs, as a part of the largest output.
+    notes : tuple of str
+    """
+
+    model: Any = dataclasses.field(repr=False)
+    what: str
+    bytes_before: int
+    bytes_after: int
+    parameters: int
+    zeros: int
+    seconds_before: Optional[float]
+    seconds_after: Optional[float]
+    drift: Optional[float]
+    notes: Tuple[str, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"{self.what}: {self.bytes_before / 2**20:.2f} MiB before, {self.bytes_after / 2**20:.2f} MiB after, as saved"]
+        if self.parameters:
+            lines.append(f"zeros: {self.zeros} of {self.parameters} weights ({self.zeros / self.parameters:.0%})")
+        if self.seconds_before is not None and self.seconds_after is not None:
+            lines.append(f"a call: {self.seconds_before * 1e3:.2f} ms before, {self.seconds_after * 1e3:.2f} ms after; outputs differ by at most "
+                         f"{self.drift:.1e} of the largest")
+        return "\n".join([*lines, *self.notes])
+
+
+def _called(torch: Any, model: Any, samples: Any) -> Callable[[], Any]:
+    def call() -> Any:
+        with torch.no_grad():
+            if isinstance(samples, dict):
+                return model(**samples)
+            return model(*samples) if isinstance(samples, tuple) else model(samples)
+    return call
+
+
+def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_samples: Any, notes: List[str], weights: List[Any]) -> ShrinkReport:
+    times: Tuple[Optional[float], Optional[float]] = (None, None)
+    off_by = None
+    if samples is not None:
+        was = before.training
+        before.eval()
+        after.eval()
+        try:
+            first, _, expected = timed(torch, _called(torch, before, samples), 10, 2.0)
+            second, _, given = timed(torch, _called(torch, after, after_samples), 10, 2.0)
+        except RuntimeError as why:
+            if "not implemented for" not in str(why):
+                raise
+            raise Unsupported(f"an operation of the model has no {what} here: {why}", "E0570", "'bf16', or another device") from why
+        finally:
+            before.train(was)
+        times, off_by = (first, second), drift(expected, given)
+    else:
+        notes.append("neither latency nor drift was looked at: samples= gives them")
+    zeros = sum(int((one == 0).sum()) for one in weights)
+    return ShrinkReport(after, what, bytes_of(torch, before), bytes_of(torch, after), sum(one.numel() for one in weights), zeros, *times, off_by, tuple(notes))
+
+
+def _checked(torch: Any, model: Any) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+    if hasattr(model, "no_sync"):
+        raise InvalidRequest("model: it is wrapped for several ranks", hint="the one inside: model.module")
+
+
+def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkReport:
+    """A copy of a model with smaller numbers, for inference.
+
+    Parameters
+    ----------
+    to : {"int8", "fp16", "bf16"}
+        "int8": the weights of linear and recurrent layers, computed on the CPU (`quantize_dynamic`). The others: all parameters.
+    samples : tensor, tuple of arguments, or dict of named ones, optional
+        Latency and drift are measured on them.
+
+    Raises
+    ------
+    Unsupported
+        Nothing of the model can be quantized, or this build has no engine for it.
+    """
+    torch = needed("torch", "torch.quantize")
+    _checked(torch, model)
+    if to in ("fp16", "bf16"):
+        dtype = torch.float16 if to == "fp16" else torch.bfloat16
+        small = copy.deepcopy(model).to(dtype)
+        notes = ["on a CPU it is mostly slower: the gain is in memory"] if not torch.cuda.is_available() else []
+        return _report(torch, to, model, small, samples, _converted(samples, dtype), notes, [])
+    if to != "int8":
+        raise InvalidRequest(f"to: {to!r} is none of int8, fp16, bf16", "E0003")
+    if next((True for one in model.parameters() if one.device.type != "cpu"), False):
+        raise Unsupported("int8 of linear layers is computed on the CPU, and the model is on another device", "E0570", "model.cpu(), or 'bf16'")
+    nn = torch.nn
+    quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
+    if not hasattr(quantization, "quantize_dynamic"):  # it is deprecated from 2.8 on, in favour of torchao
+        raise Unsupported(f"PyTorch {torch.__version__} has no quantize_dynamic any more", "E0570", "torchao's quantize_; or 'bf16'")
+    kinds = {nn.Linear, nn.LSTM, nn.GRU}
+    layers = [name for name, one in model.named_modules() if type(one) in kinds]
+    if not layers:
+        raise Unsupported("the model has no linear or recurrent layer, and only their weights are quantized here", "E0570", "'bf16'")
+    if torch.backends.quantized.engine == "none":
+        usable = [one for one in torch.backends.quantized.supported_engines if one != "none"]
+        if not usable:
+            raise Unsupported("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)", "E0570", "another build of PyTorch, or 'bf16'")
+        torch.backends.quantized.engine = usable[0]
+    small = quantization.quantize_dynamic(copy.deepcopy(model).eval(), kinds, dtype=torch.qint8)
+    notes = [f"{len(layers)} layers have int8 weights; the rest, embeddings and convolutions too, is as it was"]
+    return _report(torch, "int8", model, small, samples, samples, notes, [])
+
+
+def _converted(samples: Any, dtype: Any) -> Any:
+    if isinstance(samples, dict):
+        return {key: _converted(one, dtype) for key, one in samples.items()}
+    if isinstance(samples, tuple):
+        return tuple(_converted(one, dtype) for one in samples)
+    return samples.to(dtype) if hasattr(samples, "is_floating_point") and samples.is_floating_point() else samples
+
+
+def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
+    """A copy of a model in which the smallest weights of linear and convolution layers, of all together, are zero.
+
+    It is no smaller and, on hardware without sparse products, no faster: a zero takes as much room as another number. What is gained
+    comes with a compressed file, or with what follows.
+
+    Parameters
+    ----------
+    amount : float
+        The part of the weights that becomes zero: above 0, below 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> said = prune(torch.nn.Linear(10, 10), 0.3)
+    >>> said.zeros, said.parameters
+    (30, 100)
+    """
+    torch = needed("torch", "torch.prune")
+    _checked(torch, model)
+    if isinstance(amount, bool) or not isinstance(amount, float) or not 0 < amount < 1:
+        raise InvalidRequest(f"amount: {amount!r} is not a part of the whole, such as 0.3", "E0102")
+    pruning = needed("torch.nn.utils.prune", "torch.prune")
+    small = copy.deepcopy(model)
+    nn = torch.nn
+    layers = [one for one in small.modules() if isinstance(one, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d))]
+    if not layers:
+        raise Unsupported("the model has no linear or convolution layer to prune", "E0570")
+    pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
+    for one in layers:
+        pruning.remove(one, "weight")  # the mask and the original would double the size
+    notes = ["zeros are stored like other numbers: it is no smaller in memory, and no faster without sparse products"]
+    return _report(torch, f"pruned by {amount:.0%}", model, small, samples, samples, notes, [one.weight for one in layers])

@@ -1,0 +1,209 @@
+"""PyTorch's switches for speed, tried one by one on one's own step; what wins stays on."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ..errors import InvalidRequest
+from ..frameworks import needed
+from ..machine import _table
+from ..randomness import kept
+from ..retrying import attempt, first_line, release_memory
+from .measuring import drift, timed
+
+__all__ = ["Trial", "TuneReport", "tune"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Of one switch, beside what was best before it.
+
+    Attributes
+    ----------
+    seconds : float, optional
+        A step; None where it was not tried, and `note` says why.
+    speed : float, optional
+        How many times as fast; above 1 is faster.
+    memory_bytes : int
+        The peak on the GPU; 0 without one.
+    drift : float, optional
+        The largest difference of the step's result from the first one's, as a part of its largest number.
+    kept : bool
+    """
+
+    name: str
+    seconds: Optional[float]
+    speed: Optional[float]
+    memory_bytes: int
+    drift: Optional[float]
+    kept: bool
+    note: str = ""
+
+    def _cells(self) -> List[str]:
+        def said(value: Optional[float], shape: str) -> str:
+            return "-" if value is None else format(value, shape)
+        return [self.name, said(self.seconds and self.seconds * 1e3, ".2f"), said(self.speed, ".2f"), f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else "-",
+                said(self.drift, ".1e"), "kept" if self.kept else "", self.note]
+
+
+class TuneReport(List[Trial]):
+    """The trials in their order; shows itself as a table. `model` is the one to go on with: compile makes another one."""
+
+    model: Any = None
+
+    def __repr__(self) -> str:
+        return _table((one._cells() for one in self), ("switch", "ms", "speed", "memory", "drift", "", "note"))
+
+
+class _Switch:
+    """Something that can be turned on, and back; on() says why it cannot be here."""
+
+    def __init__(self, name: str, on: Callable[[], Optional[str]], off: Callable[[], None]) -> None:
+        self.name, self.on, self.off = name, on, off
+
+
+def _attribute(owner: Any, name: str, value: Any) -> Tuple[Callable[[], Optional[str]], Callable[[], None]]:
+    before = getattr(owner, name)
+
+    def on() -> Optional[str]:
+        if getattr(owner, name) == value:
+            return "on already"
+        setattr(owner, name, value)
+        return None
+    return on, lambda: setattr(owner, name, before)
+
+
+def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
+    """`holder["model"]` is what the step is called with."""
+    has_gpu = torch.cuda.is_available()
+    found = []
+    for name, owner, attribute, value in (("cudnn.benchmark", torch.backends.cudnn, "benchmark", True),
+                                          ("TF32 in products", torch.backends.cuda.matmul, "allow_tf32", True),
+                                          ("TF32 in convolutions", torch.backends.cudnn, "allow_tf32", True)):
+        on, off = _attribute(owner, attribute, value)
+        found.append(_Switch(name, on if has_gpu else lambda: "for a GPU of NVIDIA", off if has_gpu else lambda: None))
+
+    def channels_on() -> Optional[str]:
+        if holder["model"] is None:
+            return "needs model="
+        if not any(one.dim() == 4 for one in holder["model"].parameters()):
+            return "the model has no convolutions of images"
+        holder["model"].to(memory_format=torch.channels_last)
+        return None
+
+    def compile_on() -> Optional[str]:
+        if holder["model"] is None:
+            return "needs model="
+        if not hasattr(torch, "compile"):
+            return f"PyTorch {torch.__version__} has none"
+        holder["plain"] = holder["model"]
+        holder["model"] = torch.compile(holder["model"])
+        return None
+    found.append(_Switch("channels_last", channels_on, lambda: holder["model"].to(memory_format=torch.contiguous_format)))
+    found.append(_Switch("compile", compile_on, lambda: holder.update(model=holder["plain"])))
+    return found
+
+
+class _State:
+    """The model, the optimizer and the random numbers, so that each trial does the same work."""
+
+    def __init__(self, model: Any, optimizer: Any) -> None:
+        self._model, self._optimizer, self._random = model, optimizer, kept()
+        self._held = copy.deepcopy(model.state_dict()) if model is not None else None
+        self._stepped = copy.deepcopy(optimizer.state_dict()) if optimizer is not None else None
+
+    def restore(self) -> None:
+        if self._held is not None:
+            self._model.load_state_dict(self._held)
+        if self._stepped is not None:
+            self._optimizer.load_state_dict(copy.deepcopy(self._stepped))
+        self._random.restore()
+
+
+def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, repeat: int = 10, seconds: float = 5.0, win: float = 1.03,
+         tolerance: float = 0.01, report: bool = True) -> TuneReport:
+    """Tries cudnn.benchmark, TF32, channels_last and compile one by one, and leaves on what makes the step faster and changes little.
+
+    Parameters
+    ----------
+    step : callable
+        Does a step and gives something of it to compare: the loss, or outputs. It is called with the model where one is given (compiled it is
+        another object), else with nothing.
+    model, optimizer : optional
+        Put back between trials and at the end, so that trials train nothing. Without them a step that trains drifts by that.
+    repeat, seconds
+        So many calls each, or as many as fit; the fastest counts. Compiling comes on top.
+    win : float
+        A switch stays on where the step is at least so many times as fast.
+    tolerance : float
+        And where the result differs by no more than this part of its largest number.
+
+    Returns
+    -------
+    TuneReport
+        Prints as a table; `model` is the one to go on with.
+
+    Examples
+    --------
+    >>> import torch
+    >>> line = torch.nn.Linear(8, 8); data = torch.randn(4, 8)
+    >>> found = tune(lambda model: model(data).sum(), model=line, repeat=2, seconds=0.1, report=False)
+    >>> found[0].name, found[0].kept
+    ('as it is', True)
+    """
+    if not callable(step):
+        raise InvalidRequest(f"step: a {type(step).__name__} cannot be called")
+    if repeat < 1 or not seconds > 0 or not win > 0 or tolerance < 0:
+        raise InvalidRequest("repeat must be at least 1, seconds and win above 0, tolerance at least 0", "E0104")
+    torch = needed("torch", "torch.tune")
+    holder: Dict[str, Any] = {"model": model}
+    state = _State(model, optimizer)
+
+    def measured() -> Tuple[float, int, Any]:
+        # The same work in each call; a copy of the last result, as another call may write over it.
+        took, most, result = timed(torch, lambda: step(holder["model"]) if model is not None else step(), repeat, seconds, state.restore)
+        return took, most, copy.deepcopy(_detached(result))
+    best, memory, first = measured()
+    found = TuneReport([Trial("as it is", best, 1.0, memory, 0.0, True)])
+    for switch in _switches(torch, holder):
+        trial = _tried(switch, measured, best, first, (win, tolerance))
+        best = trial.seconds if trial.kept and trial.seconds is not None else best
+        found.append(trial)
+    state.restore()
+    found.model = holder["model"]
+    if report:
+        print(repr(found), file=sys.stderr)
+    return found
+
+
+def _tried(switch: _Switch, measured: Callable[[], Any], best: float, first: Any, how: Tuple[float, float]) -> Trial:
+    win, tolerance = how
+    why = switch.on()
+    if why:
+        return Trial(switch.name, None, None, 0, None, False, why)
+    try:
+        good, said = attempt(measured, (), {})
+    except Exception as problem:  # a compiler that is not there, an operation without such a layout
+        switch.off()
+        return Trial(switch.name, None, None, 0, None, False, f"{type(problem).__name__}: {first_line(problem)}")
+    if not good:
+        switch.off()
+        release_memory()
+        return Trial(switch.name, None, None, 0, None, False, "memory runs out with it")
+    took, memory, result = said
+    off_by, speed = drift(first, result), best / took
+    keep = speed >= win and off_by <= tolerance
+    if not keep:
+        switch.off()
+    return Trial(switch.name, took, speed, memory, off_by, keep, "" if off_by <= tolerance else "changes the result")
+
+
+def _detached(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {key: _detached(one) for key, one in x.items()}
+    if isinstance(x, (list, tuple)):
+        return [_detached(one) for one in x]
+    return x.detach() if hasattr(x, "detach") else x

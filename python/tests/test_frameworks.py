@@ -1,0 +1,77 @@
+"""JAX and TensorFlow as they are: what they really raise, read and are told. Each that is not installed is left out.
+
+usage: test_frameworks.py     (77: none of them is here)
+"""
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+HAS = {name: importlib.util.find_spec(name) is not None for name in ("jax", "tensorflow")}
+if not any(HAS.values()):
+    print("skipped: neither JAX nor TensorFlow is installed; ./dev test --frameworks gets them")
+    sys.exit(77)
+
+
+class Real(unittest.TestCase):
+    def prints(self, code, **more):
+        done = subprocess.run([sys.executable, "-c", "import sys, os, berth\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=110,
+                              env={**os.environ, "PYTHONPATH": str(HERE.parent), "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", **more})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    @unittest.skipUnless(HAS["jax"], "no JAX")
+    def test_jax(self):
+        code = """
+            import jax, jax.numpy as jnp
+            for fails in (lambda: jnp.zeros((1 << 20, 1 << 20)).block_until_ready(), lambda: jnp.zeros((2, 3)) @ jnp.zeros((2, 3)),
+                          lambda: jax.devices('no such')):
+                try: fails()
+                except Exception as problem: print(berth.is_oom(problem))
+            @berth.fit_batch(start=1 << 42, report=False)
+            def held(size):  # what would fit is not taken: this machine has other tests
+                return jnp.zeros((size if size > 1 << 40 else 8,), dtype='int8').block_until_ready().size
+            print(held(), held.batch_size == 1 << 40, [row.name for row in berth.memory_summary()][-1])
+            from berth.frameworks import device_of
+            print(device_of('jax', False).platform, device_of('jax', True).platform)
+            """
+        self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\ncpu cpu\n")
+
+    @unittest.skipUnless(HAS["jax"], "no JAX")
+    def test_jax_reads_the_name_that_it_is_told(self):
+        code = """
+            from berth import limiting
+            name = limiting._fraction_name()
+            os.environ[name] = '0.5'
+            from jaxlib import xla_client
+            options = getattr(xla_client, 'generate_pjrt_gpu_plugin_options', None)
+            print(name, 'not asked' if options is None else options().get('memory_fraction', 'no such option'))
+            """
+        name, value = self.prints(code).split(maxsplit=1)
+        self.assertIn("MEM_FRACTION", name)
+        self.assertIn(value.strip(), ("0.5", "not asked"))
+
+    @unittest.skipUnless(HAS["tensorflow"], "no TensorFlow")
+    def test_tensorflow(self):
+        code = """
+            import tensorflow as tf
+            for fails in (lambda: tf.zeros([1 << 20, 1 << 20]), lambda: tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3]))):
+                try: fails()
+                except Exception as problem: print(berth.is_oom(problem))
+            berth.reproducible(3); one = tf.random.normal([4]).numpy().tolist()
+            berth.reproducible(3); print(one == tf.random.normal([4]).numpy().tolist(), bool(berth.compare_outputs(tf.ones([3]), tf.ones([3]))))
+            from berth.frameworks import device_of, initialised
+            with device_of('tf', False): print(tf.ones([1]).device.endswith('CPU:0'))
+            """
+        self.assertEqual(self.prints(code), "True\nFalse\nTrue True\nTrue\n")
+
+    def test_importing_berth_loads_none(self):
+        self.assertEqual(self.prints("berth.is_oom(ValueError()); berth.retry(print); print({'jax', 'tensorflow', 'numpy'} & set(sys.modules))"), "set()\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

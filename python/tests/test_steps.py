@@ -1,0 +1,415 @@
+"""Steps in parts give what the whole batch gives: gradients, optimizer, random numbers, under memory that really runs out.
+
+usage: test_steps.py     (77: no PyTorch here)
+"""
+import copy
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import textwrap
+import unittest
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+try:
+    import torch
+except ImportError:
+    print("skipped: this Python has no PyTorch")
+    sys.exit(77)
+
+import berth  # noqa: E402
+
+OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
+F = torch.nn.functional
+torch.set_num_threads(1)
+
+
+def sequence_model(chance):
+    """Tokens of unequal lengths, padded with label -100."""
+    width, words = chance.choice([8, 16, 24]), 50
+    model = torch.nn.Sequential(torch.nn.Embedding(words, width), *[layer for _ in range(chance.randint(1, 3)) for layer in
+                                (torch.nn.Linear(width, width), chance.choice([torch.nn.GELU(), torch.nn.Tanh()]), torch.nn.LayerNorm(width))],
+                                torch.nn.Linear(width, words))
+    size, longest = chance.randint(2, 17), chance.randint(3, 20)
+    labels = torch.randint(0, words, (size, longest))
+    for at in range(size):
+        labels[at, chance.randint(0, longest):] = -100
+    labels[0, 0] = 1
+    batch = {"x": torch.randint(0, words, (size, longest)), "labels": labels}
+
+    def loss(model, part):
+        return F.cross_entropy(model(part["x"]).flatten(0, 1), part["labels"].flatten(), ignore_index=-100)
+    return model, loss, batch, lambda part: (part["labels"] != -100).sum()
+
+
+def plain_model(chance):
+    wide = chance.choice([5, 12, 31])
+    model = torch.nn.Sequential(torch.nn.Linear(wide, 16), chance.choice([torch.nn.ReLU(), torch.nn.SiLU()]), torch.nn.GroupNorm(4, 16),
+                                torch.nn.Linear(16, 3))
+    size = chance.randint(1, 40)
+    batch = (torch.randn(size, wide), torch.randn(size, 3))
+    return model, lambda model, part: F.mse_loss(model(part[0]), part[1]), batch, None
+
+
+def optimizers(model, chance):
+    make = chance.choice([lambda some: torch.optim.SGD(some, 0.1, momentum=0.9), lambda some: torch.optim.Adam(some, 1e-2),
+                          lambda some: torch.optim.AdamW(some, 1e-2)])
+    return make(model.parameters())
+
+
+def flat(tensors):
+    return torch.cat([one.detach().flatten().double() for one in tensors])
+
+
+def relative(one, other):
+    return float((one - other).norm() / other.norm().clamp_min(1e-30))
+
+
+class Gradients(unittest.TestCase):
+    def test_parts_add_up_to_the_whole_over_200_models(self):
+        worst, worst_state = 0.0, 0.0
+        for seed in range(200):
+            chance = random.Random(seed)
+            torch.manual_seed(seed)
+            model, loss, batch, count = chance.choice([sequence_model, plain_model])(chance)
+            other = copy.deepcopy(model)
+            whole, split = optimizers(model, random.Random(seed)), optimizers(other, random.Random(seed))
+            clip = chance.choice([None, 0.1])
+            for _ in range(2):
+                whole.zero_grad()
+                value = loss(model, batch)
+                value.backward()
+                if clip:
+                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+                random_before = torch.get_rng_state()
+                done = berth.split_step(other, loss, split, batch, parts=chance.randint(1, 7), count=count, clip_norm=clip)
+                self.assertTrue(torch.equal(random_before, torch.get_rng_state()))
+                worst = max(worst, relative(flat(one.grad for one in other.parameters()), flat(one.grad for one in model.parameters())))
+                self.assertAlmostEqual(done.loss, value.item(), places=5)
+                if clip:
+                    self.assertAlmostEqual(done.norm, float(norm), delta=1e-5 * float(norm))
+                whole.step()
+                # The second step begins from the same place: rounding is not what is tested here.
+                one, two = (optimizer.state_dict()["state"] for optimizer in (split, whole))
+                for key in two:
+                    for name, held in two[key].items():
+                        if torch.is_tensor(held) and held.dim():
+                            worst_state = max(worst_state, relative(flat([one[key][name]]), flat([held])))
+                        else:
+                            self.assertEqual(one[key][name], held)
+                other.load_state_dict(model.state_dict())
+                split.load_state_dict(copy.deepcopy(whole.state_dict()))
+        print(f"largest difference of gradients {worst:.2e}, of optimizer state {worst_state:.2e}", file=sys.stderr)
+        self.assertLess(worst, 1e-6)
+        self.assertLess(worst_state, 4e-6, "Adam holds squares, whose rounding is twice as large")
+
+    def test_a_loop_of_ones_own(self):
+        for reduction in ("mean", "sum"):
+            torch.manual_seed(1)
+            model, loss, batch, count = sequence_model(random.Random(5))
+            F.cross_entropy(model(batch["x"]).flatten(0, 1), batch["labels"].flatten()).backward()
+            whole = flat(one.grad for one in model.parameters())
+            model.zero_grad()
+            for part in berth.accumulate(batch, 3, count=count):
+                with part:
+                    if part.items:
+                        said = F.cross_entropy(model(part.data["x"]).flatten(0, 1), part.data["labels"].flatten(), reduction=reduction)
+                        part.share(said, reduction).backward()
+            self.assertLess(relative(flat(one.grad for one in model.parameters()), whole), 1e-6)
+
+    def test_what_belongs_to_all_items_is_in_every_part(self):
+        model = torch.nn.Linear(3, 1)
+        batch = (torch.randn(5, 3), None, [1.0, 2.0, 3.0, 4.0, 5.0], torch.tensor(2.0))
+
+        def loss(model, part):
+            self.assertIsNone(part[1])
+            return (model(part[0]).squeeze(1) * torch.tensor(part[2]) * part[3]).mean()
+        whole = loss(model, batch)
+        self.assertAlmostEqual(berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), batch, parts=3).loss, whole.item(), places=5)
+
+    def test_the_scaler_and_clipping_are_used_once(self):
+        class Scaler:
+            def __init__(self):
+                self.calls = []
+
+            def scale(self, loss):
+                self.calls.append("scale")
+                return loss * 8
+
+            def unscale_(self, optimizer):
+                self.calls.append("unscale")
+                for group in optimizer.param_groups:
+                    for one in group["params"]:
+                        one.grad /= 8
+
+            def step(self, optimizer):
+                self.calls.append("step")
+                optimizer.step()
+
+            def update(self):
+                self.calls.append("update")
+
+            def get_scale(self):
+                return 8.0
+        torch.manual_seed(1)
+        model, loss, batch, _ = plain_model(random.Random(2))
+        other, scaler = copy.deepcopy(model), Scaler()
+        one = berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, parts=3, clip_norm=0.1)
+        two = berth.split_step(other, loss, torch.optim.SGD(other.parameters(), 0.1), batch, parts=3, clip_norm=0.1, scaler=scaler)
+        self.assertEqual(scaler.calls, ["scale"] * 3 + ["unscale", "step", "update"])
+        self.assertAlmostEqual(one.norm, two.norm, places=5)
+        self.assertLess(relative(flat(other.parameters()), flat(model.parameters())), 1e-6)
+
+
+class Failing:
+    """A loss that runs out of memory on schedule, after it has drawn and written."""
+
+    def __init__(self, loss, most):
+        self.loss, self.most, self.sizes = loss, most, []
+
+    def __call__(self, model, part):
+        size = len(part[0])
+        self.sizes.append(size)
+        said = self.loss(model, part)
+        if size > self.most:
+            raise RuntimeError(OOM)
+        return said
+
+
+class Recovery(unittest.TestCase):
+    def model(self):
+        torch.manual_seed(2)
+        return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.4), torch.nn.Linear(8, 1)), (torch.randn(12, 6), torch.randn(12, 1))
+
+    @staticmethod
+    def loss(model, part):
+        return F.mse_loss(model(part[0]), part[1])
+
+    def test_a_step_after_a_failure_is_as_if_it_had_begun_with_those_parts(self):
+        model, batch = self.model()
+        other = copy.deepcopy(model)
+        torch.manual_seed(9)
+        expected = berth.split_step(other, self.loss, torch.optim.Adam(other.parameters()), batch, parts=4)
+        after = torch.get_rng_state()
+        torch.manual_seed(9)
+        failing, steps = Failing(self.loss, 3), []
+        optimizer = torch.optim.Adam(model.parameters())
+        step, optimizer.step = optimizer.step, lambda: (steps.append(1), step())
+        done = berth.split_step(model, failing, optimizer, batch, report=False)
+        self.assertEqual((done.parts, done.tries, len(steps)), (4, 3, 1))
+        self.assertEqual(done.loss, expected.loss)
+        self.assertTrue(torch.equal(after, torch.get_rng_state()))
+        self.assertTrue(torch.equal(flat(model.parameters()), flat(other.parameters())))
+        failing.sizes.clear()
+        self.assertEqual(berth.split_step(model, failing, optimizer, batch, report=False).tries, 1, "the size that fitted is kept")
+        self.assertEqual(failing.sizes, [3] * 4)
+
+    def test_one_item_that_does_not_fit_is_said(self):
+        model, batch = self.model()
+        before = flat(model.parameters()).clone()
+        with self.assertRaises(berth.DoesNotFit) as caught:
+            berth.split_step(model, Failing(self.loss, 0), torch.optim.Adam(model.parameters()), batch, report=False)
+        self.assertEqual(caught.exception.id, "E0562")
+        self.assertTrue(torch.equal(before, flat(model.parameters())))
+        self.assertTrue(all(one.grad is None for one in model.parameters()))
+
+    def test_a_step_that_was_begun_is_never_made_again(self):
+        model, batch = self.model()
+        optimizer, steps = torch.optim.Adam(model.parameters()), []
+
+        def step():
+            steps.append(1)
+            raise RuntimeError(OOM)
+        optimizer.step = step
+        with self.assertRaises(berth.StepInterrupted) as caught:
+            berth.split_step(model, self.loss, optimizer, batch)
+        self.assertEqual((len(steps), caught.exception.id), (1, "E0563"))
+
+    def test_other_errors_leave_no_half_gradients(self):
+        model, batch = self.model()
+        for problem, kind in ((KeyError("x"), KeyError), (KeyboardInterrupt(), KeyboardInterrupt),
+                              (RuntimeError("CUDA error: device-side assert triggered"), berth.ContextLost)):
+            calls = []
+
+            def loss(model, part):
+                calls.append(1)
+                if len(calls) == 2:
+                    raise problem
+                return self.loss(model, part)
+            with self.assertRaises(kind):
+                berth.split_step(model, loss, torch.optim.Adam(model.parameters()), batch, parts=3, in_batch="allow")
+            self.assertEqual(len(calls), 2)
+            self.assertTrue(all(one.grad is None for one in model.parameters()))
+
+    def test_buffers_are_put_back(self):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+        other, batch = copy.deepcopy(model), (torch.randn(12, 6), torch.randn(12, 1))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            done = berth.split_step(model, Failing(self.loss, 6), torch.optim.SGD(model.parameters(), 0.1), batch, batch_norm="warn", report=False)
+        self.assertIn("1 (BatchNorm1d)", str(said[0].message))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            berth.split_step(other, self.loss, torch.optim.SGD(other.parameters(), 0.1), batch, parts=2, batch_norm="warn")
+        self.assertEqual(done.parts, 2)
+        for one, two in zip(model.buffers(), other.buffers()):
+            self.assertTrue(torch.equal(one, two))
+
+        class Writes(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("memory", torch.zeros(1 << 19))
+                self.line = torch.nn.Linear(6, 1)
+
+            def forward(self, x):
+                self.memory.add_(1)
+                return self.line(x)
+        model = Writes()
+        with self.assertRaises(berth.StepInterrupted) as caught:
+            berth.split_step(model, Failing(self.loss, 6), torch.optim.SGD(model.parameters(), 0.1), batch, report=False)
+        self.assertIn("memory", str(caught.exception))
+
+
+class Refused(unittest.TestCase):
+    def step(self, model, loss, batch, **options):
+        return berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, **options)
+
+    def test_batch_normalisation_is_named(self):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+        batch = (torch.randn(12, 6), torch.randn(12, 1))
+        with self.assertRaises(berth.NotSplittable) as caught:
+            self.step(model, Recovery.loss, batch, parts=2)
+        self.assertIn("1 (BatchNorm1d)", str(caught.exception))
+        self.step(model, Recovery.loss, batch)
+        model[1].eval()
+        self.step(model, Recovery.loss, batch, parts=2)
+
+    def test_a_smaller_batch_does_where_parts_do_not(self):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+        data, failing = (torch.randn(32, 6), torch.randn(32, 1)), Failing(Recovery.loss, 8)
+
+        @berth.fit_batch(start=32, report=False)
+        def train(batch_size):
+            done = self.step(model, failing, tuple(one[:batch_size] for one in data), report=False)
+            return batch_size, done.parts
+        self.assertEqual(train(), (8, 1))
+
+    def test_layers_that_write_at_each_pass_are_named(self):
+        batch = (torch.randn(8, 6), torch.randn(8, 4))
+        for layer, word in ((torch.nn.utils.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
+                            (torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
+                            (torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2, track_running_stats=True), torch.nn.Flatten(),
+                                                 torch.nn.Linear(6, 4)), "InstanceNorm1d")):
+            with self.assertRaises(berth.NotSplittable) as caught:
+                self.step(layer, Recovery.loss, batch, parts=2)
+            self.assertIn(word, str(caught.exception))
+            self.step(layer, Recovery.loss, batch)
+        self.step(torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2), torch.nn.Flatten(), torch.nn.Linear(6, 4)), Recovery.loss,
+                  batch, parts=2)
+
+    def test_losses_between_items_are_found(self):
+        def pairs(model, part):
+            left, right = F.normalize(model(part[0])), F.normalize(model(part[1]))
+            return F.cross_entropy(left @ right.T / 0.1, torch.arange(len(left)))
+
+        def info_nce(model, part):
+            return pairs(model, part)
+
+        def wrong_count(model, part):
+            return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
+        model, items = torch.nn.Linear(6, 8), torch.randn(12, 6)
+        labels = torch.tensor([1, -100, -100, -100] + [2] * 8)
+        for loss, batch in ((pairs, (items, torch.randn(12, 6))), (info_nce, (items, items)), (wrong_count, (items, labels))):
+            with self.assertRaises(berth.NotSplittable, msg=loss.__name__):
+                self.step(model, loss, batch, parts=2)
+            self.assertTrue(model.training)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.step(model, loss, batch, parts=2, in_batch="warn")
+            self.assertEqual([one.category for one in said], [berth.SplitWarning])
+        self.step(model, wrong_count, (items, labels), parts=2, count=lambda part: (part[1] != -100).sum())
+
+    def test_bad_requests_are_named(self):
+        model, batch = torch.nn.Linear(2, 1), (torch.randn(4, 2), torch.randn(4, 1))
+        bad = [((model, Recovery.loss, (one for one in batch)), {}), ((model, Recovery.loss, (torch.zeros(0, 2), torch.zeros(0, 1))), {}),
+               ((model, Recovery.loss, (batch[0], batch[1][:2])), {}), ((model, Recovery.loss, batch), {"parts": 0}),
+               ((model, Recovery.loss, batch), {"reduction": "max"}), ((model, Recovery.loss, batch), {"over": "x"}),
+               ((model, Recovery.loss, batch), {"batch_norm": "x"}), ((model, Recovery.loss, batch), {"count": lambda part: 0}),
+               ((model, Recovery.loss, batch), {"count": lambda part: -1}), ((model, lambda model, part: model(part[0]), batch), {}),
+               ((model, lambda model, part: 1.0, batch), {})]
+        for words, options in bad:
+            with self.assertRaises(berth.InvalidRequest, msg=str(options)) as caught:
+                self.step(*words, **options)
+            self.assertIsInstance(caught.exception, berth.BerthError)
+        self.assertRaises(berth.InvalidRequest, berth.split_step, lambda x: x, Recovery.loss, None, batch)
+        with self.assertRaises(berth.Unsupported):
+            berth.split_step(model, Recovery.loss, torch.optim.LBFGS(model.parameters()), batch)
+        for parts in (0, -1, True, 1.5):
+            self.assertRaises(berth.InvalidRequest, berth.accumulate, [1, 2], parts)
+        self.assertEqual([part.items for part in berth.accumulate(list(range(7)), 3)], [2, 2, 3])
+        self.assertEqual(len(berth.accumulate([1, 2], 9)), 2)
+
+
+class RealMemory(unittest.TestCase):
+    """A limit of the address space, of which PyTorch's own allocator for the CPU runs out."""
+
+    def run_limited(self, code):
+        done = subprocess.run([sys.executable, "-c", "import berth, resource, torch\n" + textwrap.dedent(code)], capture_output=True, text=True, timeout=110,
+                              env={**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1",
+                                   # What is freed goes back at once: the limit is on addresses, and holes between them count.
+                                   "MALLOC_MMAP_THRESHOLD_": "65536"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_a_step_survives(self):
+        done = self.run_limited("""
+            torch.manual_seed(0)
+            make = lambda: torch.nn.Sequential(torch.nn.Linear(64, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 8))
+            model, batch = make(), (torch.randn(8192, 64), torch.randn(8192, 8))
+            other = make(); other.load_state_dict(model.state_dict())
+            loss = lambda model, part: torch.nn.functional.mse_loss(model(part[0]), part[1])
+            loss(other, batch).backward()
+            for one in (model, other): loss(one, [half[:64] for half in batch]).backward if one is model else None
+            used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + (130 << 20), resource.RLIM_INFINITY))
+            try:
+                loss(model, batch).backward(); print('it fits')
+            except RuntimeError as problem:
+                print(berth.is_oom(problem), "can't allocate memory" in str(problem))
+            model.zero_grad(set_to_none=True)
+            done = berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), batch)
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            grads = [torch.cat([p.grad.flatten().double() for p in one.parameters()]) for one in (model, other)]
+            print(done.tries > 1, done.parts > 1, float((grads[0] - grads[1]).norm() / grads[1].norm()) < 1e-6)
+            """)
+        self.assertEqual(done.stdout, "True True\nTrue True True\n")
+        self.assertIn("does not fit", done.stderr)
+
+    def test_the_batch_that_is_found_is_near_the_largest_and_survives(self):
+        done = self.run_limited("""
+            used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+            line = torch.nn.Linear(16, 4096); line(torch.randn(2, 16)).sum().backward()
+            resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), resource.RLIM_INFINITY))
+            sizes = []
+            def trial(size):
+                sizes.append(size)
+                for _ in range(3): line(torch.randn(size, 16)).relu().sum().backward()
+            found = berth.find_batch(trial, most=65536)
+            before = len(sizes)
+            for _ in range(20): trial(found)
+            print(before <= 16 + 3, found)
+            largest = found
+            try:
+                while True: trial(largest + found // 100); largest += found // 100
+            except RuntimeError: pass
+            print(found >= 0.95 * largest)
+            """)
+        self.assertRegex(done.stdout, r"^True \d+\nTrue\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
