@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 extern "C" {
@@ -39,6 +42,14 @@ std::optional<Mark> mark_of(const json& row) {
               {}};
 }
 
+/// The option of berth run that says what a value of CUDA_VISIBLE_DEVICES meant; "…": only known
+/// when it runs.
+std::string devices_option(const std::string& list) {
+  if (list != "…" && hides_every_device(list)) return "--gpus none";
+  const std::string plain = plain_device_list(list);
+  return "--devices " + (plain.empty() ? "…" : shell_word(printable(plain)));
+}
+
 /// Variables and commands go through the rules that shell scripts share.
 void take(Mark mark, Marks& found, CommandMarks& commands) {
   if (mark.what == "setting") {
@@ -50,6 +61,9 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
       commands.add(command);
     }
   } else {
+    if (mark.what.starts_with("visible_"))
+      mark.meant = devices_option(std::exchange(mark.value, {}));
+    if (mark.what == "old_autocast") mark.meant = std::exchange(mark.value, {});
     found.push_back(std::move(mark));
   }
 }
@@ -95,7 +109,7 @@ Marks python_lines(std::string_view text) {
     const std::string_view code = trim(line.substr(0, line.find('#')));
     if (inside || code.empty() || code.size() > 1000 || code[0] == '"' || code[0] == '\'') continue;
     for (const auto& [wanted, what] : kUnmistakable)
-      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}});
+      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}, {}, "\"cuda\""});
   }
   return marks;
 }

@@ -91,6 +91,7 @@ void add_code(std::vector<Mark>& marks, std::string_view bytes) {
         trim(mark.code.empty() ? lines[static_cast<std::size_t>(mark.line) - 1] : mark.code));
     mark.code = printable(line.substr(0, kMostCode));
     mark.value = printable(mark.value);
+    mark.meant = printable(mark.meant);
   }
 }
 
