@@ -11,6 +11,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
+#include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "doctor/command.hpp"
 #include "doctor/read/probe.hpp"
@@ -23,9 +25,9 @@ namespace {
 // An endless pipe must end somewhere.
 constexpr std::size_t kMostBytes = 256 << 20;
 
-Error no_python(const std::string& what) {
-  return {ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(what)),
-          "berth help doctor"};
+Error no_python(const std::string& what, const std::string& why, std::string hint) {
+  return {ErrorCode::kInvalidArgument, "E0809",
+          text("there is no Python at {}: {}", printable(what), why), std::move(hint)};
 }
 
 std::string absolute(const std::string& path) {
@@ -33,20 +35,49 @@ std::string absolute(const std::string& path) {
   return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
 }
 
+/// A folder that was given for a program, a program for a folder: what was meant.
+std::string meant_python(const doctor::Tree& tree, const std::string& path) {
+  if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
+  const auto node = tree.node(path);
+  if (node && node->type == doctor::NodeType::kFile) return "berth doctor -- " + shell_word(path);
+  return "berth doctor --python \"$(command -v python3)\"";
+}
+
+Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
+                   bool recorded, std::string& python) {
+  python = place + "/bin/python";
+  const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
+  const std::string why =
+      is_venv ? doctor::why_no_python(tree, python, recorded)
+              : text(tree.exists(place) ? msgid("it is no environment") : msgid("it is not there"));
+  if (why.empty()) return Done{};
+  return no_python(
+      is_venv ? venv + "/bin/python" : venv, why,
+      "python3 -m venv " + std::string(is_venv ? "--clear " : "") + shell_word(printable(venv)));
+}
+
+Error no_conda(const doctor::Sources& sources, const std::string& name) {
+  const std::string near =
+      nearest(name, doctor::conda_names(sources.tree, sources.process.environment));
+  return {
+      ErrorCode::kInvalidArgument, "E0809",
+      text("there is no conda environment {}", printable(name)),
+      (near.empty() ? "" : text("did you mean {}?", printable(near)) + "   ") + "conda env list"};
+}
+
 /// The interpreter that the options name; in a bundle a path of the recorded machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
-  const auto place = [&](const std::string& path) {
-    return context.arguments.value("--from") ? path : absolute(path);
-  };
+  const bool recorded = context.arguments.has("--from");
+  const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
   if (const auto python = context.arguments.value("--python")) {
     sources.python = place(*python);
-    if (!sources.tree.exists(sources.python)) return no_python(*python);
+    const std::string why = doctor::why_no_python(sources.tree, sources.python, recorded);
+    if (!why.empty()) return no_python(*python, why, meant_python(sources.tree, sources.python));
   } else if (const auto venv = context.arguments.value("--venv")) {
-    if (!sources.tree.exists(place(*venv) + "/lib")) return no_python(*venv);
-    sources.python = place(*venv) + "/bin/python";
+    return choose_venv(sources.tree, *venv, place(*venv), recorded, sources.python);
   } else if (const auto name = context.arguments.value("--conda")) {
     sources.python = doctor::conda_python(sources.tree, sources.process.environment, *name);
-    if (sources.python.empty()) return no_python(*name);
+    if (sources.python.empty()) return no_conda(sources, *name);
   }
   return Done{};
 }
@@ -155,6 +186,13 @@ Status check_doctor_options(const Context& context) {
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
+  // Each of them says whose Python is meant; a bundle has one of its own, or several.
+  constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
+  for (std::size_t i = 0; i < kTargets.size(); ++i)
+    for (std::size_t j = i + 1; j < kTargets.size(); ++j)
+      if (given.has(kTargets[i]) && given.has(kTargets[j]) &&
+          (j < 4 || std::string_view(kTargets[i]) == "--pid"))
+        return no(kTargets[i], kTargets[j]);
   if (given.has("--deep"))
     for (const char* option : {"--static", "--from"})
       if (given.has(option)) return no("--deep", option);

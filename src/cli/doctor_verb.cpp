@@ -219,10 +219,12 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
   const doctor::AskedFacts& asked = target.sources.asked;
-  model::Diagnosis diagnosis = doctor::diagnose(doctor::collect(target.sources), {}, only, asked);
+  const doctor::Facts facts = doctor::collect(target.sources);
+  model::Diagnosis diagnosis = doctor::diagnose(facts, {}, only, asked);
   if (target.command) add_files(diagnosis, target, only);
   model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
   parts.command = target.command;
+  parts.python = {facts.python.interpreter.value_or(""), facts.python.release};
   return show(context, diagnosis, parts);
 }
 

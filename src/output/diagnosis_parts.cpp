@@ -107,6 +107,19 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
   return out;
 }
 
+std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
+  if (!parts.python || (parts.command && parts.command->python.empty())) return "";
+  const std::string label = std::string(tr("looked at")) + "   ";
+  const model::PythonSeen& seen = *parts.python;
+  if (seen.path.empty())
+    return folded(label, std::string(tr("no Python: none is in PATH")), display_width(label),
+                  terminal);
+  return folded(
+      label,
+      printable(seen.path) + (seen.version.empty() ? "" : " (" + printable(seen.version) + ")"),
+      display_width(label), terminal);
+}
+
 std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
   if (!parts.probe) return "";
   const std::string label = std::string(tr("tried")) + "   ";
@@ -147,6 +160,15 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
 }
 
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts) {
+  if (parts.python && !parts.python->path.empty()) {
+    json.key("python");
+    json.open('{');
+    json.field("path", printable(parts.python->path));
+    json.text_field("version", printable(parts.python->version));
+    json.close('}');
+  } else {
+    json.field("python", nullptr);
+  }
   parts.command ? add_command(json, *parts.command) : json.field("command", nullptr);
   parts.probe ? add_probe(json, *parts.probe) : json.field("probe", nullptr);
   parts.error ? add_error(json, *parts.error) : json.field("error", nullptr);
