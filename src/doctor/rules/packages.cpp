@@ -40,7 +40,8 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
   Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
-  add_reinstall(look, finding, wish_of(look, Framework::kTorch));
+  // The release stays where it can: what is built on it goes on as it was.
+  add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version));
 }
 
 void torch_without_cuda(Examination& look) {
