@@ -24,6 +24,8 @@ namespace {
 
 // An endless pipe must end somewhere.
 constexpr std::size_t kMostBytes = 256 << 20;
+// To count the lines of more would take longer than all else.
+constexpr std::size_t kMostCounted = 512 << 20;
 
 Error no_python(const std::string& what, const std::string& why, std::string hint) {
   return {ErrorCode::kInvalidArgument, "E0809",
@@ -129,9 +131,37 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
+/// Where the kept end of a text begins.
+struct EndOfText {
+  std::string bytes;
+  long lines_before = 0;  // -1: more than is counted
+};
+
+long lines_in(std::string_view bytes) {
+  long lines = 0;
+  for (std::size_t at = bytes.find('\n'); at != std::string_view::npos;
+       at = bytes.find('\n', at + 1))
+    ++lines;
+  return lines;
+}
+
+/// Lines of a file's beginning, up to its `end`.
+long lines_up_to(int file, off_t end) {
+  std::vector<char> buffer(1 << 20);
+  long lines = 0;
+  for (off_t at = 0; at < end;) {
+    const std::size_t most = std::min(buffer.size(), static_cast<std::size_t>(end - at));
+    const ssize_t count = ::pread(file, buffer.data(), most, at);
+    if (count <= 0) break;
+    lines += lines_in({buffer.data(), static_cast<std::size_t>(count)});
+    at += count;
+  }
+  return lines;
+}
+
 /// The end of it; a pipe (as a shell's <(…) gives one) is waited for 10 s, stdin as long as it
 /// takes.
-Result<std::string> text_from(const std::string& path) {
+Result<EndOfText> text_from(const std::string& path) {
   const bool is_stdin = path == "-";
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -141,9 +171,14 @@ Result<std::string> text_from(const std::string& path) {
   if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
     return unreadable_text(path, std::string(tr("no regular file")));
   constexpr std::size_t kKept = doctor::kMostErrorText;
-  if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept))
-    ::lseek(file.get(), about.st_size - static_cast<off_t>(kKept), SEEK_SET);
-  std::string bytes;
+  EndOfText text;
+  if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept)) {
+    const off_t begin = about.st_size - static_cast<off_t>(kKept);
+    text.lines_before =
+        begin > static_cast<off_t>(kMostCounted) ? -1 : lines_up_to(file.get(), begin);
+    ::lseek(file.get(), begin, SEEK_SET);
+  }
+  std::string& bytes = text.bytes;
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
@@ -156,9 +191,12 @@ Result<std::string> text_from(const std::string& path) {
     if (count < 0) continue;
     total += static_cast<std::size_t>(count);
     bytes.append(buffer.data(), static_cast<std::size_t>(count));
-    if (bytes.size() > 2 * kKept) bytes.erase(0, bytes.size() - kKept);
+    if (bytes.size() <= 2 * kKept) continue;
+    const std::size_t over = bytes.size() - kKept;
+    text.lines_before += lines_in(std::string_view(bytes).substr(0, over));
+    bytes.erase(0, over);
   }
-  return bytes;
+  return text;
 }
 
 void try_kernels(const Context& context, doctor::Sources& sources) {
@@ -206,9 +244,14 @@ Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(const Context
   using Fact = doctor::Fact<std::vector<doctor::Recognised>>;
   const auto path = context.arguments.value("--error");
   if (!path) return Fact();
-  const auto bytes = text_from(*path);
-  if (!bytes) return bytes.error();
-  return Fact(doctor::read_error_text(*bytes));
+  const auto end = text_from(*path);
+  if (!end) return end.error();
+  const bool counted = end->lines_before >= 0;
+  auto known =
+      doctor::read_error_text(end->bytes, counted ? static_cast<int>(end->lines_before) : 0);
+  for (doctor::Recognised& one : known)
+    if (!counted) one.line = 0;
+  return Fact(std::move(known));
 }
 
 Result<DoctorTarget> doctor_target(const Context& context) {

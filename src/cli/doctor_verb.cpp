@@ -131,6 +131,19 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   return ids;
 }
 
+/// Rules of files are not held against a machine, nor the others against a file.
+Status check_only(const Context& context, const std::vector<std::string>& only) {
+  if (only.empty() || context.arguments.has_separator) return Done{};
+  const bool files = !context.arguments.positional.empty();
+  for (const std::string& id : only)
+    if (id.starts_with("SRC") == files) return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0824",
+               files ? text("{} is about a machine, and not about files", only.front())
+                     : text("{} is about files, and no file is named", only.front()),
+               files ? "berth doctor --only " + only.front()
+                     : "berth doctor --only " + only.front() + " train.py"};
+}
+
 void list_rules(const Context& context) {
   if (!context.json) {
     for (const Rule& rule : doctor::all_rules())
@@ -167,7 +180,7 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
   const bool wrong = std::any_of(
       diagnosis.findings.begin(), diagnosis.findings.end(),
       [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
-  return wrong ? 1 : 0;
+  return wrong || model::is_empty_look(diagnosis) ? 1 : 0;
 }
 
 Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::string>& paths,
@@ -260,6 +273,7 @@ Result<int> run_doctor(const Context& context) {
   const auto only = chosen(context);
   if (!only) return only.error();
   if (const auto fit = check_doctor_options(context); !fit) return fit.error();
+  if (const auto fit = check_only(context, *only); !fit) return fit.error();
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto target = doctor_target(context);
   if (!target) return std::move(target).error();

@@ -150,8 +150,10 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   std::size_t count = 0;
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
-    out +=
-        folded(out.empty() ? label : "", text("line {}: {}", one.line, one.text), column, terminal);
+    out += folded(
+        out.empty() ? label : "",
+        one.line > 0 ? text("line {}: {}", one.line, one.text) : text("near the end: {}", one.text),
+        column, terminal);
     const std::string here = held_against(one, diagnosis);
     out += folded("", text("it usually says: {}", one.means) + (here.empty() ? "" : "; " + here),
                   column, terminal);

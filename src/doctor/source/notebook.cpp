@@ -152,16 +152,31 @@ class NotebookMarks {
 
 }  // namespace
 
-Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
+namespace {
+
+json parsed(std::string_view bytes) {
   const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 8; };
-  const json document = json::parse(bytes, shallow, false);
-  const auto cells = document.is_object() ? document.find("cells") : document.end();
-  if (!document.is_object() || cells == document.end() || !cells->is_array()) {
+  return json::parse(bytes, shallow, false);
+}
+
+bool has_cells(const json& document) {
+  return document.is_object() && document.contains("cells") && document["cells"].is_array();
+}
+
+}  // namespace
+
+bool is_notebook(std::string_view bytes) {
+  return has_cells(parsed(bytes));
+}
+
+Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
+  const json document = parsed(bytes);
+  if (!has_cells(document)) {
     *no_tree = tr("it is no notebook of format 4");
     return {};
   }
   Cells read(bytes);
-  for (const json& cell : *cells)
+  for (const json& cell : document["cells"])
     if (cell.is_object() && cell.contains("source") && cell.value("cell_type", json()) == "code")
       read.add(cell["source"]);
   const std::vector<Place> places = read.places;

@@ -118,11 +118,13 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
   // Ten seconds in all: one interpreter that hangs leaves the other its half.
   using std::chrono::seconds;
   const bool alone = python == "python3";
-  auto answer = ask_interpreter(python, script(), code, seconds(alone ? 10 : 5));
-  if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5));
+  bool late = false;
+  auto answer = ask_interpreter(python, script(), code, seconds(alone ? 10 : 5), late);
+  if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5), late);
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
-    *no_tree = text("{} is not there, or did not answer", printable(python));
+    *no_tree = late ? text("{} needs more than {} s to read it", printable(python), 10)
+                    : text("{} is not there, or did not answer", printable(python));
     return python_lines(code);
   }
   if (const auto marks = document.find("marks"); document.is_object() && marks != document.end()) {

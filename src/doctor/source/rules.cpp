@@ -291,6 +291,9 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
     else if (!once)
       diagnosis.checked.push_back(id);
   }
+  for (const std::string& id : only)
+    if (!found.contains(id) && id.starts_with("SRC"))
+      diagnosis.not_checked.push_back({id, text("it is about other kinds of files")});
   // The files in the order given, each from its top to its end.
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [&](const Finding& a, const Finding& b) {
@@ -304,7 +307,8 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
       std::max_element(diagnosis.findings.begin(), diagnosis.findings.end(),
                        [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   diagnosis.verdict =
-      worst == diagnosis.findings.end() || worst->severity == Severity::kInfo
+      model::is_empty_look(diagnosis) ? std::string(tr("nothing could be checked"))
+      : worst == diagnosis.findings.end() || worst->severity == Severity::kInfo
           ? std::string(tr("nothing wrong was found"))
           : fmt::format("{}:{}: {}", printable(worst->file), worst->line, worst->title);
   return diagnosis;
