@@ -130,3 +130,11 @@ TEST_CASE("a line is counted from the text's begin, also where only its end is s
   REQUIRE(found.size() == 1);
   CHECK(found[0].line == 700'011);
 }
+
+TEST_CASE("the toolkit's legacy hook is known by what ldconfig came to (case F082)") {
+  const auto found = read_error_text(
+      "nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 9\n");
+  REQUIRE_FALSE(found.empty());
+  CHECK(found[0].name == "legacy-hook");
+  CHECK(found[0].means.find("nvidia-container-runtime.mode=cdi") != std::string::npos);
+}

@@ -234,8 +234,8 @@ void jax_plugin(Examination& look) {
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
     const auto package = look.facts.python.distribution(row.package);
     if (row.package != "jax" || !package || package->version != row.version) continue;
-    Finding& finding =
-        look.found(text("{} is a release with a known fault: {}", named(*package), row.what));
+    Finding& finding = look.found(
+        text("{} is a release with a known fault: {}", named(*package), tr(row.what.c_str())));
     finding.evidence = {package->path, row.source};
     finding.fix.push_back({install_command(look.facts.python, {row.use}), ""});
   }
