@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 
+#include "doctor/rule_words.hpp"
 #include "doctor/unread_words.hpp"
 
 using namespace berth::doctor;
@@ -250,4 +251,15 @@ TEST_CASE("what was not checked is said in words, not in keys") {
   CHECK(said_of({"MIG mode", 0}) == "whether MIG is on");
   CHECK(said_of({"/dev/kmsg", 1}) == "/dev/kmsg: Operation not permitted");
   CHECK(said_of({"/proc/modules", 61}) == "a simulated machine does not have it");
+}
+
+TEST_CASE("every rule says what it looks at, what mends it and what refutes it") {
+  for (const Rule& rule : all_rules()) {
+    CAPTURE(rule.id);
+    const RuleWords words = words_of_rule(rule.id);
+    CHECK(*words.looks_at != '\0');
+    CHECK(*words.mended_by != '\0');
+    CHECK(*words.refuted_by != '\0');
+  }
+  CHECK(*words_of_rule("SRC01").looks_at == '\0');
 }
