@@ -227,9 +227,12 @@ std::string release_of(const Tree& tree, const Place& place, const PythonFacts& 
 
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string prefix = variable(environment, name); !prefix.empty())
+    if (const std::string prefix = variable(environment, name); !prefix.empty()) {
+      // What it holds is not known then, and another Python's packages are no answer.
+      if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
+    }
   std::string path = variable(environment, "PATH");
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
   for (const std::string_view folder : split(path, ':'))
@@ -271,7 +274,11 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.machine = machine_of(tree);
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
-    const Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
+    Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
+    // Refused is another thing than not there, which rules may pass over.
+    if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
+        library.is_unreadable())
+      why = library.why();
     facts.version = why;
     facts.path = why;
     facts.distributions = why;
