@@ -338,9 +338,13 @@ class Resolver {
       if (script.ends_with(".py") || path.find("/bin/") == std::string::npos) add_file(path);
       return Done{};
     }
-    if (const auto node = tree_.node(path); !node.is_absent()) return Done{};
+    const auto node = tree_.node(path);
+    const bool is_folder = node && node->type == NodeType::kFolder;
+    if (!node.is_absent() && !(is_folder && tree_.node(path + "/__main__.py").is_absent()))
+      return Done{};
     return unsure({ErrorCode::kInvalidArgument, "E0822",
-                   text("there is no file {} for {}", printable(script), target_.python),
+                   text("there is no file {} for {}",
+                        printable(script) + (is_folder ? "/__main__.py" : ""), target_.python),
                    "ls " + shell_word(printable(folder_))});
   }
 

@@ -66,6 +66,7 @@ TEST_CASE("a script or module that is not there is an error, with what mends it"
   CHECK(machine.resolve({"python3", "-m", "torch.utils.bench"}));
   CHECK(machine.resolve({"python3", "-m", "pack"}));
   CHECK(machine.resolve({"python3", "trian.py"}).error().id == "E0822");
+  CHECK(machine.resolve({"python3", "/work"}).error().id == "E0822");  // no __main__.py
   CHECK(machine.resolve({"python3", "-m", "torch.utils.none"}).error().id == "E0822");
   CHECK(machine.resolve({"python3", "-m", "nosuch"}).error().hint ==
         "/usr/bin/python3 -m pip install nosuch");

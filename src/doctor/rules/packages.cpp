@@ -195,7 +195,8 @@ void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
 
 void jax_fix(Examination& look, Finding& finding) {
   // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
-  Wish wish = wish_of(look, Framework::kJax);
+  const auto jaxlib = look.facts.python.distribution("jaxlib");
+  Wish wish = wish_of(look, Framework::kJax, jaxlib ? jaxlib->version : "");
   if (torch_cuda(look).starts_with("12") && is_older("12.9", wish.driver_cuda))
     wish.driver_cuda = "12.9";
   add_reinstall(look, finding, wish);

@@ -46,6 +46,21 @@ TEST_CASE("a replacement sets the variable that the line sets") {
   CHECK(in_notebook("!export LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH") == "%env LD_LIBRARY_PATH=…");
 }
 
+TEST_CASE("a replacement serves the driver that served the line, and starts what the file is") {
+  const auto conda = [](const char* package) {
+    return instead(Kind::kShell, std::string("conda install pytorch -c pytorch ") + package + "\n",
+                   "SRC18");
+  };
+  CHECK(conda("cudatoolkit=11.3").ends_with("/whl/cu118"));
+  CHECK(conda("pytorch-cuda=12.1").ends_with("/whl/cu126"));
+  CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18")
+            .ends_with("/whl/cu118"));
+  CHECK(instead(Kind::kNotebook,
+                R"json({"cells": [{"cell_type": "code", "source": ["import torch\n", )json"
+                R"json("torch.cuda.set_device('cpu')"]}]})json",
+                "SRC02") == "berth run --gpus none -- jupyter lab train.py");
+}
+
 TEST_CASE("a replacement keeps what else a call was given") {
   const auto old = [](const std::string& call) {
     return instead(Kind::kPython, "import torch\nx = " + call + "\n", "SRC09");

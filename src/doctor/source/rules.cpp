@@ -109,7 +109,7 @@ constexpr Row kRows[] = {
      "", msgid("leave it out"), "nsd"},
     {"conda_pytorch", "SRC18", Severity::kWarning, "conda install -c pytorch cudatoolkit=11.3",
      msgid("the channel pytorch ended with PyTorch 2.5, so that {0} brings an old one"),
-     "pip install torch --index-url https://download.pytorch.org/whl/cu126",
+     "pip install torch --index-url https://download.pytorch.org/whl/{2}",
      msgid("or conda install -c conda-forge pytorch-gpu"), "nsdy"},
     {"extra_index", "SRC19", Severity::kWarning,
      "--extra-index-url https://download.pytorch.org/whl/cu121",
@@ -234,6 +234,9 @@ bool applies(const Row& row, Kind kind) {
 /// The text with what the mark knows filled in.
 std::string filled(std::string all, const Source& source, const Mark& mark) {
   const std::string meant = mark.meant.empty() ? "…" : mark.meant;
+  constexpr std::string_view kScript = "-- python {file}";
+  if (const auto at = all.find(kScript); source.kind == Kind::kNotebook && at != std::string::npos)
+    all.replace(at, kScript.size(), "-- jupyter lab {file}");
   for (const auto& [place, value] : {std::pair("{file}", shell_word(printable(source.path))),
                                      std::pair("{0}", mark.value), std::pair("{2}", meant)})
     if (const auto at = all.find(place); at != std::string::npos)

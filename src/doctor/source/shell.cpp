@@ -173,6 +173,12 @@ std::string wheel_tag(std::string_view url) {
   return std::string(tag.substr(0, tag.find_first_of("/?# ")));
 }
 
+std::string wheel_tag_for(std::string_view package) {
+  const std::size_t digit = package.find_first_of("0123456789");
+  const bool is_old = digit != std::string_view::npos && package.substr(digit).starts_with("11");
+  return is_old ? "cu118" : "cu126";
+}
+
 void requirement_mark(Marks& marks, int line, std::string_view requirement) {
   const std::string name = lower(requirement.substr(0, requirement.find_first_of("=<>~![; @")));
   if (name != "tensorflow-gpu" && name != "tensorflow_gpu") return;
@@ -276,7 +282,8 @@ void CommandMarks::conda(const Command& command) {
               word == "--channel=pytorch" || word.starts_with("pytorch::");
     if (word.starts_with("cudatoolkit") || word.starts_with("pytorch-cuda")) package = word;
   }
-  if (channel && !package.empty()) mark(command.line, "conda_pytorch", package);
+  if (channel && !package.empty())
+    mark(command.line, "conda_pytorch", package, wheel_tag_for(package));
 }
 
 void CommandMarks::add(const Command& command) {

@@ -50,6 +50,8 @@ void requirement_mark(Marks& marks, int line, std::string_view requirement);
 bool is_wheel_index(std::string_view url);
 /// "cu121" of such an index.
 std::string wheel_tag(std::string_view url);
+/// The index for who had "cudatoolkit=11.3": of that major, so that the driver will do.
+std::string wheel_tag_for(std::string_view package);
 
 Marks shell_marks(std::string_view text);
 Marks dockerfile_marks(std::string_view text);

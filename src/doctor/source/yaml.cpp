@@ -62,7 +62,7 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
   const std::string_view package = named ? item.substr(9) : item;
   if ((from_channel || named) &&
       (package.starts_with("cudatoolkit") || package.starts_with("pytorch-cuda")))
-    marks.push_back({line, "conda_pytorch", std::string(item), 0, {}, {}, {}});
+    marks.push_back({line, "conda_pytorch", std::string(item), 0, {}, {}, wheel_tag_for(package)});
 }
 
 void conda_marks(Marks& marks, const Lines& lines) {
