@@ -25,7 +25,7 @@ CALL_N = re.compile(r"\btext_n\(\s*(" + LITERAL + r"),\s*(" + LITERAL + r"),")
 ANY_LITERAL = re.compile(LITERAL)
 COMMENT = re.compile(r"^\s*//.*$", re.M)
 MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # what a machine file says of itself
-XID_TEXT = re.compile(r'^(?:short|cause|action) = "([^"]*)"$', re.M)  # the doctor's catalogue of faults
+XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M)  # the doctor's catalogues of faults
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 

@@ -88,7 +88,7 @@ class Recipe(unittest.TestCase):
                 (["--driver", "580.95.05", "--gpu", "B200", "--python-version", "3.12"], "tensorflow", "E0833", "--cpu"),
                 (["--driver", "595.71.05", "--gpu", "Tesla V100", "--python-version", "3.12"], "torch", "E0831", "580"),
                 (["--driver", "x"], "torch", "E0835", "--driver"),
-                (["--gpu", "Voodoo"], "torch", "E0835", "--compute-capability"),
+                (["--gpu", "Voodoo"], "torch", "E0835", "--compute-capability X.Y"),
                 (["--devices", "0"], "torch", "E0830", "--devices")):
             done = self.ask(*words, framework=framework)
             self.assertIn(error, done.stderr, words)
@@ -105,6 +105,18 @@ class Recipe(unittest.TestCase):
         self.assertIn("https://download.pytorch.org/whl/cpu", done.stdout)
         self.assertIn("CPU", done.stdout)
         self.assertEqual(self.ask("--cpu", framework="cupy").returncode, 1)
+
+    def test_an_intel_card_gets_the_build_that_the_doctor_names(self):
+        done = subprocess.run([BERTH, "sim", "--machine", "intel-arc-a770", "--", BERTH, "env", "--format", "pip", "--framework", "torch",
+                               "--python-version", "3.12"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("https://download.pytorch.org/whl/xpu", done.stdout)
+        self.assertIn("XPU", done.stdout)
+
+    def test_names_that_people_use_are_known(self):
+        for name in ("RTX 4090", "T4", "V100"):
+            done = self.ask("--driver", "570.86", "--gpu", name, "--python-version", "3.12")
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_options_of_recipes_go_with_recipes_alone(self):
         done = subprocess.run([BERTH, "env", "--gpu", "H100"], env=self.environment, capture_output=True, text=True)

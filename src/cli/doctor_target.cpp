@@ -11,6 +11,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
+#include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "doctor/command.hpp"
 #include "doctor/read/probe.hpp"
@@ -22,10 +24,12 @@ namespace {
 
 // An endless pipe must end somewhere.
 constexpr std::size_t kMostBytes = 256 << 20;
+// To count the lines of more would take longer than all else.
+constexpr std::size_t kMostCounted = 512 << 20;
 
-Error no_python(const std::string& what) {
-  return {ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(what)),
-          "berth help doctor"};
+Error no_python(const std::string& what, const std::string& why, std::string hint) {
+  return {ErrorCode::kInvalidArgument, "E0809",
+          text("there is no Python at {}: {}", printable(what), why), std::move(hint)};
 }
 
 std::string absolute(const std::string& path) {
@@ -33,20 +37,49 @@ std::string absolute(const std::string& path) {
   return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
 }
 
+/// A folder that was given for a program, a program for a folder: what was meant.
+std::string meant_python(const doctor::Tree& tree, const std::string& path) {
+  if (tree.exists(path + "/bin/python")) return "berth doctor --venv " + shell_word(path);
+  const auto node = tree.node(path);
+  if (node && node->type == doctor::NodeType::kFile) return "berth doctor -- " + shell_word(path);
+  return "berth doctor --python \"$(command -v python3)\"";
+}
+
+Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
+                   bool recorded, std::string& python) {
+  python = place + "/bin/python";
+  const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
+  const std::string why =
+      is_venv ? doctor::why_no_python(tree, python, recorded)
+              : text(tree.exists(place) ? msgid("it is no environment") : msgid("it is not there"));
+  if (why.empty()) return Done{};
+  return no_python(
+      is_venv ? venv + "/bin/python" : venv, why,
+      "python3 -m venv " + std::string(is_venv ? "--clear " : "") + shell_word(printable(venv)));
+}
+
+Error no_conda(const doctor::Sources& sources, const std::string& name) {
+  const std::string near =
+      nearest(name, doctor::conda_names(sources.tree, sources.process.environment));
+  return {
+      ErrorCode::kInvalidArgument, "E0809",
+      text("there is no conda environment {}", printable(name)),
+      (near.empty() ? "" : text("did you mean {}?", printable(near)) + "   ") + "conda env list"};
+}
+
 /// The interpreter that the options name; in a bundle a path of the recorded machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
-  const auto place = [&](const std::string& path) {
-    return context.arguments.value("--from") ? path : absolute(path);
-  };
+  const bool recorded = context.arguments.has("--from");
+  const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
   if (const auto python = context.arguments.value("--python")) {
     sources.python = place(*python);
-    if (!sources.tree.exists(sources.python)) return no_python(*python);
+    const std::string why = doctor::why_no_python(sources.tree, sources.python, recorded);
+    if (!why.empty()) return no_python(*python, why, meant_python(sources.tree, sources.python));
   } else if (const auto venv = context.arguments.value("--venv")) {
-    if (!sources.tree.exists(place(*venv) + "/lib")) return no_python(*venv);
-    sources.python = place(*venv) + "/bin/python";
+    return choose_venv(sources.tree, *venv, place(*venv), recorded, sources.python);
   } else if (const auto name = context.arguments.value("--conda")) {
     sources.python = doctor::conda_python(sources.tree, sources.process.environment, *name);
-    if (sources.python.empty()) return no_python(*name);
+    if (sources.python.empty()) return no_conda(sources, *name);
   }
   return Done{};
 }
@@ -98,9 +131,37 @@ Error unreadable_text(const std::string& path, const std::string& why) {
           "python train.py 2>&1 | berth doctor --error -"};
 }
 
+/// Where the kept end of a text begins.
+struct EndOfText {
+  std::string bytes;
+  long lines_before = 0;  // -1: more than is counted
+};
+
+long lines_in(std::string_view bytes) {
+  long lines = 0;
+  for (std::size_t at = bytes.find('\n'); at != std::string_view::npos;
+       at = bytes.find('\n', at + 1))
+    ++lines;
+  return lines;
+}
+
+/// Lines of a file's beginning, up to its `end`.
+long lines_up_to(int file, off_t end) {
+  std::vector<char> buffer(1 << 20);
+  long lines = 0;
+  for (off_t at = 0; at < end;) {
+    const std::size_t most = std::min(buffer.size(), static_cast<std::size_t>(end - at));
+    const ssize_t count = ::pread(file, buffer.data(), most, at);
+    if (count <= 0) break;
+    lines += lines_in({buffer.data(), static_cast<std::size_t>(count)});
+    at += count;
+  }
+  return lines;
+}
+
 /// The end of it; a pipe (as a shell's <(…) gives one) is waited for 10 s, stdin as long as it
 /// takes.
-Result<std::string> text_from(const std::string& path) {
+Result<EndOfText> text_from(const std::string& path) {
   const bool is_stdin = path == "-";
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -110,9 +171,14 @@ Result<std::string> text_from(const std::string& path) {
   if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
     return unreadable_text(path, std::string(tr("no regular file")));
   constexpr std::size_t kKept = doctor::kMostErrorText;
-  if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept))
-    ::lseek(file.get(), about.st_size - static_cast<off_t>(kKept), SEEK_SET);
-  std::string bytes;
+  EndOfText text;
+  if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept)) {
+    const off_t begin = about.st_size - static_cast<off_t>(kKept);
+    text.lines_before =
+        begin > static_cast<off_t>(kMostCounted) ? -1 : lines_up_to(file.get(), begin);
+    ::lseek(file.get(), begin, SEEK_SET);
+  }
+  std::string& bytes = text.bytes;
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
@@ -125,9 +191,12 @@ Result<std::string> text_from(const std::string& path) {
     if (count < 0) continue;
     total += static_cast<std::size_t>(count);
     bytes.append(buffer.data(), static_cast<std::size_t>(count));
-    if (bytes.size() > 2 * kKept) bytes.erase(0, bytes.size() - kKept);
+    if (bytes.size() <= 2 * kKept) continue;
+    const std::size_t over = bytes.size() - kKept;
+    text.lines_before += lines_in(std::string_view(bytes).substr(0, over));
+    bytes.erase(0, over);
   }
-  return bytes;
+  return text;
 }
 
 void try_kernels(const Context& context, doctor::Sources& sources) {
@@ -155,6 +224,13 @@ Status check_doctor_options(const Context& context) {
                      "berth doctor train.py"};
     if (given.has_separator) return no("FILE", "-- COMMAND");
   }
+  // Each of them says whose Python is meant; a bundle has one of its own, or several.
+  constexpr std::array<const char*, 5> kTargets{"--python", "--venv", "--conda", "--pid", "--from"};
+  for (std::size_t i = 0; i < kTargets.size(); ++i)
+    for (std::size_t j = i + 1; j < kTargets.size(); ++j)
+      if (given.has(kTargets[i]) && given.has(kTargets[j]) &&
+          (j < 4 || std::string_view(kTargets[i]) == "--pid"))
+        return no(kTargets[i], kTargets[j]);
   if (given.has("--deep"))
     for (const char* option : {"--static", "--from"})
       if (given.has(option)) return no("--deep", option);
@@ -168,9 +244,14 @@ Result<doctor::Fact<std::vector<doctor::Recognised>>> pasted_error(const Context
   using Fact = doctor::Fact<std::vector<doctor::Recognised>>;
   const auto path = context.arguments.value("--error");
   if (!path) return Fact();
-  const auto bytes = text_from(*path);
-  if (!bytes) return bytes.error();
-  return Fact(doctor::read_error_text(*bytes));
+  const auto end = text_from(*path);
+  if (!end) return end.error();
+  const bool counted = end->lines_before >= 0;
+  auto known =
+      doctor::read_error_text(end->bytes, counted ? static_cast<int>(end->lines_before) : 0);
+  for (doctor::Recognised& one : known)
+    if (!counted) one.line = 0;
+  return Fact(std::move(known));
 }
 
 Result<DoctorTarget> doctor_target(const Context& context) {

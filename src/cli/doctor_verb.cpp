@@ -1,5 +1,6 @@
 // `berth doctor`: collect facts, run the rules, show what they found.
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/file.hpp"
@@ -9,8 +10,10 @@
 #include "cli/verbs.hpp"
 #include "doctor/diagnose.hpp"
 #include "doctor/record.hpp"
+#include "doctor/rule_words.hpp"
 #include "doctor/source/source.hpp"
 #include "output/diagnosis.hpp"
+#include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
 
 namespace berth::cli {
@@ -40,6 +43,35 @@ void write_rule(output::JsonWriter& json, const Rule& rule) {
   json.field("proven", rule.proven);
   json.field("about", tr(rule.about));
   json.field("explains", rule.explains);
+  const doctor::RuleWords words = doctor::words_of_rule(rule.id);
+  json.field("looks_at", tr(words.looks_at));
+  json.field("mended_by", tr(words.mended_by));
+  json.field("refuted_by", tr(words.refuted_by));
+}
+
+/// "Python files, notebooks"; by the letters of its row.
+std::string kinds_of(const doctor::source::Row& row) {
+  constexpr std::array<std::pair<char, const char*>, 6> kKinds{
+      {{'p', msgid("Python files")},
+       {'n', msgid("notebooks")},
+       {'s', msgid("shell and batch scripts")},
+       {'d', msgid("Dockerfiles")},
+       {'r', msgid("requirements files")},
+       {'y', msgid("YAML files")}}};
+  std::string all;
+  for (const auto& [letter, name] : kKinds)
+    if (std::string_view(row.kinds).find(letter) != std::string_view::npos)
+      all += (all.empty() ? "" : ", ") + std::string(tr(name));
+  return all;
+}
+
+/// What stands in a row for what a file says: an example of it.
+std::string as_example(std::string words) {
+  for (const auto& [place, example] :
+       {std::pair("{file}", "train.py"), std::pair("{0}", "…"), std::pair("{2}", "…")})
+    if (const auto at = words.find(place); at != std::string::npos)
+      words.replace(at, std::string_view(place).size(), example);
+  return words;
 }
 
 std::string in_capitals(std::string_view word) {
@@ -62,6 +94,10 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("proven", false);
   json.field("about", about(row));
   json.field("explains", "");
+  json.field("looks_at", kinds_of(row));
+  json.field("mended_by",
+             as_example(row.command[0] == '\0' ? std::string(tr(row.says)) : row.command));
+  json.field("refuted_by", "");
 }
 
 /// A rule about files: its first row for a program, all of them for a person.
@@ -79,8 +115,10 @@ bool explain_source(const Context& context, const std::string& id) {
       return true;
     }
     all += fmt::format("{}  {}\n", row.id, about(row));
-    if (row.command[0] != '\0') all += fmt::format("       {}\n", row.command);
-    if (row.says[0] != '\0') all += fmt::format("       {}\n", tr(row.says));
+    if (row.command[0] != '\0') all += fmt::format("       {}\n", as_example(row.command));
+    if (row.says[0] != '\0')
+      all += fmt::format("       {}\n", as_example(std::string(tr(row.says))));
+    all += fmt::format("       {}: {}\n", tr("looks at"), kinds_of(row));
   }
   context.out(all);
   return !all.empty();
@@ -114,6 +152,15 @@ Result<int> explain(const Context& context, const std::string& word) {
       "\n");
   if (*rule->explains != '\0')
     context.out(text("where it holds, it explains {}", rule->explains) + "\n");
+  const doctor::RuleWords words = doctor::words_of_rule(rule->id);
+  std::string more;
+  for (const auto& [label, says] :
+       {std::pair(tr("looks at"), words.looks_at), std::pair(tr("mended by"), words.mended_by),
+        std::pair(tr("refuted by"), words.refuted_by)})
+    if (*says != '\0')
+      more += output::folded(std::string(label) + "   ", std::string(tr(says)),
+                             output::display_width(label) + 3, context.out_terminal);
+  context.out("\n" + context.out_terminal.spell(more));
   return 0;
 }
 
@@ -129,6 +176,19 @@ Result<std::vector<std::string>> chosen(const Context& context) {
     }
   }
   return ids;
+}
+
+/// Rules of files are not held against a machine, nor the others against a file.
+Status check_only(const Context& context, const std::vector<std::string>& only) {
+  if (only.empty() || context.arguments.has_separator) return Done{};
+  const bool files = !context.arguments.positional.empty();
+  for (const std::string& id : only)
+    if (id.starts_with("SRC") == files) return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0824",
+               files ? text("{} is about a machine, and not about files", only.front())
+                     : text("{} is about files, and no file is named", only.front()),
+               files ? "berth doctor --only " + only.front()
+                     : "berth doctor --only " + only.front() + " train.py"};
 }
 
 void list_rules(const Context& context) {
@@ -167,7 +227,7 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
   const bool wrong = std::any_of(
       diagnosis.findings.begin(), diagnosis.findings.end(),
       [](const model::Finding& one) { return one.severity >= model::Severity::kError; });
-  return wrong ? 1 : 0;
+  return wrong || model::is_empty_look(diagnosis) ? 1 : 0;
 }
 
 Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::string>& paths,
@@ -219,10 +279,12 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
   const doctor::AskedFacts& asked = target.sources.asked;
-  model::Diagnosis diagnosis = doctor::diagnose(doctor::collect(target.sources), {}, only, asked);
+  const doctor::Facts facts = doctor::collect(target.sources);
+  model::Diagnosis diagnosis = doctor::diagnose(facts, {}, only, asked);
   if (target.command) add_files(diagnosis, target, only);
   model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
   parts.command = target.command;
+  parts.python = {facts.python.interpreter.value_or(""), facts.python.release};
   return show(context, diagnosis, parts);
 }
 
@@ -258,6 +320,7 @@ Result<int> run_doctor(const Context& context) {
   const auto only = chosen(context);
   if (!only) return only.error();
   if (const auto fit = check_doctor_options(context); !fit) return fit.error();
+  if (const auto fit = check_only(context, *only); !fit) return fit.error();
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto target = doctor_target(context);
   if (!target) return std::move(target).error();

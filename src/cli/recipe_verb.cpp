@@ -81,7 +81,7 @@ Status describe(const Context& context, RecipeMachine& machine) {
     if (!driver->empty()) machine.wish.driver = newest_of(*driver);
     machine.wish.driver_cuda = doctor::shipped_compatibility().cuda_of_driver(machine.wish.driver);
     for (const std::string& name : given.values("--gpu"))
-      machine.gpus.push_back({name, doctor::shipped_compatibility().capability_of(name)});
+      machine.gpus.push_back({name, doctor::shipped_compatibility().capability_as_said(name)});
     if (!capability->empty()) {
       if (machine.gpus.empty()) machine.gpus.push_back({"", ""});
       for (auto& gpu : machine.gpus) gpu.capability = *capability;
@@ -96,7 +96,8 @@ Status check_gpus(RecipeMachine& machine) {
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("nobody here knows the compute capability of the {}", printable(gpu.name)),
-                   text("say it: {}", "--compute-capability 8.6")};
+                   text("say it: {}", "--compute-capability X.Y") +
+                       "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
     machine.wish.capabilities.push_back(gpu.capability);
   }
   return Done{};
@@ -129,6 +130,7 @@ std::string described(const RecipeMachine& machine) {
                                               gpu.capability));
   }
   if (wish.platform == Platform::kRocm) parts.emplace_back("ROCm");
+  if (wish.platform == Platform::kXpu) parts.emplace_back("XPU");
   if (wish.aarch64) parts.emplace_back("aarch64");
   return list(parts);
 }
@@ -179,6 +181,8 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   if (wish.platform != Platform::kCpu && wish.framework != Framework::kCupy) hint(base + " --cpu");
   if (wish.framework == Framework::kCupy && wish.platform != Platform::kNvidia)
     error.message += "\n  " + text("CuPy computes on GPUs; NumPy is its twin on the CPU");
+  if (error.hint.empty())
+    hint(base + " --driver 580.95 --gpu H100   " + text("(for another machine)"));
   return error;
 }
 
@@ -217,6 +221,8 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
                                gpu.name.empty() ? "GPU" : gpu.name, gpu.capability));
   } else if (wish.platform == Platform::kRocm) {
     out.push_back(text("{} {} for AMD's ROCm", name, build.release));
+  } else if (wish.platform == Platform::kXpu) {
+    out.push_back(text("{} {} for Intel's GPUs (XPU)", name, build.release));
   } else {
     out.push_back(machine.why_cpu.empty()
                       ? text("{} {} for the CPU", name, build.release)

@@ -41,6 +41,9 @@ std::vector<Build> torch_builds(const Compatibility& known, Platform platform, b
       builds.push_back({row.version, row.python, "", package, "cpu", true});
     if (platform == Platform::kRocm && !row.rocm.empty() && !aarch64)
       builds.push_back({row.version, row.python, "", package, "rocm" + row.rocm, false});
+    // PyTorch's own builds for Intel's cards begin there, and have no version in their tag.
+    if (platform == Platform::kXpu && !is_older(row.version, "2.5") && !aarch64)
+      builds.push_back({row.version, row.python, "", package, "xpu", false});
     if (platform != Platform::kNvidia) continue;
     for (const std::string& cuda : row.cuda)
       builds.push_back({row.version, row.python, cuda, package, tag_of_cuda(cuda),

@@ -12,7 +12,7 @@
 namespace berth::doctor {
 
 enum class Framework : unsigned char { kTorch, kTensorflow, kJax, kCupy };
-enum class Platform : unsigned char { kNvidia, kRocm, kCpu };
+enum class Platform : unsigned char { kNvidia, kRocm, kXpu, kCpu };
 
 /// "torch", "tensorflow", "jax", "cupy".
 [[nodiscard]] std::optional<Framework> framework_of(std::string_view word);
@@ -21,12 +21,12 @@ enum class Platform : unsigned char { kNvidia, kRocm, kCpu };
 [[nodiscard]] const char* name_of(Framework framework);
 
 struct Build {
-  std::string release;     // "2.14"
-  std::string python;      // "3.10-3.14"
-  std::string cuda;        // "12.6"; "" for another platform
-  std::string package;     // "torch==2.14.*", "jax[cuda12]==0.12.*"
-  std::string tag;         // of PyTorch's own index: "cu126", "cpu", "rocm7.2"; "" it has none
-  bool on_pypi = true;     // PyPI's own wheel is this one
+  std::string release;  // "2.14"
+  std::string python;   // "3.10-3.14"
+  std::string cuda;     // "12.6"; "" for another platform
+  std::string package;  // "torch==2.14.*", "jax[cuda12]==0.12.*"
+  std::string tag;      // of PyTorch's own index: "cu126", "cpu", "rocm7.2", "xpu"; "" it has none
+  bool on_pypi = true;  // PyPI's own wheel is this one
   bool is_jitted = false;  // it brings no kernels, but a compiler
 };
 

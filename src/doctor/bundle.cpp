@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 
 namespace berth::doctor {
@@ -158,9 +159,9 @@ std::string special_to_json(const std::string& path, const Special& special) {
 Result<Tree> bundle_tree(const std::string& folder) {
   Tree tree(folder + "/root");
   if (!tree.exists("/")) {
-    return Error{ErrorCode::kNotFound, "E0801",
+    return Error{ErrorCode::kInvalidArgument, "E0801",
                  text("there is no bundle in {}: it has no folder root", printable(folder)),
-                 "berth help doctor"};
+                 "ls " + shell_word(printable(folder))};
   }
   if (auto read = read_specials(folder + "/nodes.jsonl", tree); !read) return read.error();
   return tree;

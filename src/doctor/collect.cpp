@@ -91,6 +91,7 @@ Result<Sources> from_bundle(const std::string& folder) {
   auto tree = bundle_tree(folder);
   if (!tree) return std::move(tree).error();
   Sources sources;
+  sources.recorded = true;
   sources.tree = *std::move(tree);
   // As a tree, so that a FIFO or a device in place of a document is not waited for.
   const Tree parts(folder);
@@ -138,6 +139,8 @@ Facts collect(const Sources& sources) {
   facts.python =
       collect_python(sources.tree, sources.process.environment,
                      python_of_program(sources.tree, sources.process.environment, sources.python));
+  facts.python.lost_environment =
+      collect_lost_environment(sources.tree, sources.process.environment, sources.recorded);
   facts.rocm = collect_rocm(sources.tree, sources.process.environment, facts.python);
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
   facts.builds = collect_package_builds(sources.tree, facts.python);

@@ -19,6 +19,7 @@ struct Sources {
   ProcessFacts process;
   std::string python;  // the target interpreter's path in `tree`; "" none
   AskedFacts asked;
+  bool recorded = false;  // a bundle: it has packages, and hardly ever a program
 };
 
 enum class Depth { kStatic, kLive };

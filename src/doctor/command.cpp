@@ -1,12 +1,16 @@
 #include "doctor/command.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
+#include <cstring>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "doctor/command_environments.hpp"
+#include "doctor/command_python.hpp"
 #include "doctor/command_words.hpp"
+#include "doctor/command_wrappers.hpp"
 #include "doctor/facts/python.hpp"
 #include "doctor/source/shell.hpp"
 
@@ -27,52 +31,7 @@ bool is_in(std::string_view word, std::initializer_list<std::string_view> names)
   return is_in<>(word, names);
 }
 
-/// A program that starts the rest of its words as a command.
-struct Wrapper {
-  std::string_view name;
-  std::string_view with_value;  // options whose value is the next word, " -n -s "
-  int operands = 0;             // before the command
-  bool loose = false;  // too many options to know: the command is the first word that is one
-};
-constexpr auto kWrappers = std::to_array<Wrapper>({
-    {"nohup", "", 0, false},
-    {"setsid", "", 0, false},
-    {"command", "", 0, false},
-    {"exec", " -a ", 0, false},
-    {"unbuffer", "", 0, false},
-    {"nice", " -n --adjustment ", 0, false},
-    {"ionice", " -c -n ", 0, false},
-    {"time", " -o -f --output --format ", 0, false},
-    {"timeout", " -s -k --signal --kill-after ", 1, false},
-    {"stdbuf", " -i -o -e ", 0, false},
-    {"taskset", "", 1, false},
-    {"chrt", "", 1, false},
-    {"numactl", "", 0, true},
-    {"srun", "", 0, true},
-    {"mpirun", "", 0, true},
-    {"mpiexec", "", 0, true},
-    {"sudo", "", 0, true},
-    {"strace", "", 0, true},
-    {"xvfb-run", "", 0, true},
-    {"systemd-run", "", 0, true},
-});
 constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh"};
-constexpr std::string_view kLaunchers[] = {"torchrun",
-                                           "accelerate",
-                                           "deepspeed",
-                                           "horovodrun",
-                                           "lightning",
-                                           "fabric",
-                                           "ray",
-                                           "streamlit",
-                                           "mprof",
-                                           "kernprof",
-                                           "viztracer",
-                                           "py-spy",
-                                           "torch.distributed.run",
-                                           "torch.distributed.launch",
-                                           "accelerate.commands.launch"};
-
 class Resolver {
  public:
   Resolver(const Tree& tree, Environment environment, std::string folder, int depth = 0)
@@ -124,15 +83,20 @@ class Resolver {
     return node && node->type == NodeType::kFile;
   }
 
+  [[nodiscard]] bool is_program(const std::string& path) const {
+    const auto node = tree_.node(path);
+    return node && node->type == NodeType::kFile && (node->mode & 0111) != 0;
+  }
+
   /// As a shell looks for a command; "" not found.
   [[nodiscard]] std::string find(const std::string& word) const {
-    if (word.find('/') != std::string::npos) return is_file(absolute(word)) ? absolute(word) : "";
+    if (word.find('/') != std::string::npos)
+      return is_program(absolute(word)) ? absolute(word) : "";
     std::string path = variable("PATH");
     if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
     for (const std::string_view folder : split(path, ':')) {
       std::string file = absolute(std::string(folder)) + "/" + word;
-      const auto node = tree_.node(file);
-      if (node && node->type == NodeType::kFile && (node->mode & 0111) != 0) return file;
+      if (is_program(file)) return file;
     }
     return "";
   }
@@ -140,8 +104,13 @@ class Resolver {
   [[nodiscard]] Error not_found(const std::string& word) const {
     const std::string shown = printable(word);
     const bool is_script = word.ends_with(".py") && is_file(absolute(word));
+    if (word.find('/') != std::string::npos && is_file(absolute(word)))
+      return {ErrorCode::kInvalidArgument, "E0823",
+              text("cannot execute {}: {}", shown, ::strerrordesc_np(EACCES)),
+              is_script ? "berth doctor -- python " + shell_word(shown)
+                        : "chmod +x " + shell_word(shown)};
     return {
-        ErrorCode::kNotFound, "E0510", text("there is no command {}", shown),
+        ErrorCode::kInvalidArgument, "E0823", text("there is no command {}", shown),
         is_script ? "berth doctor -- python " + shown : "command -v " + shown + "; echo \"$PATH\""};
   }
 
@@ -155,7 +124,7 @@ class Resolver {
     if (path.empty() && !is_conda && !is_word) return not_found(words.front());
     const auto says = [&](const char* second) { return words.size() > 1 && words[1] == second; };
     if (name == "env") return behind_env(words);
-    if (name == "berth" && says("run")) return first_command(words, 2);
+    if (name == "berth" && says("run")) return first_command(words, 2, kOfBerthRun);
     if (is_conda && says("run")) return behind_conda(words);
     if (name == "uv" && says("run")) return behind_uv(words);
     if (is_in(name, {"poetry", "pdm", "pipenv", "rye", "pixi", "hatch"}) && says("run"))
@@ -169,7 +138,10 @@ class Resolver {
   Result<Words> behind(const Wrapper& wrapper, const Words& words) {
     if (wrapper.name == "sudo" || wrapper.name == "systemd-run")
       note(text("{} changes user and variables in ways that are not followed", wrapper.name));
-    if (wrapper.loose) return first_command(words, 1);
+    if (wrapper.loose) {
+      is_sure_ = false;  // of the folder, and of where the command begins
+      return first_command(words, 1, wrapper.with_value);
+    }
     std::size_t i = 1;
     for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i) {
       if (words[i] == "--") {
@@ -188,10 +160,14 @@ class Resolver {
   }
 
   /// The first word that is a program; what a wrapper with many options would start.
-  Result<Words> first_command(const Words& words, std::size_t from) {
+  Result<Words> first_command(const Words& words, std::size_t from, std::string_view with_value) {
     for (std::size_t i = from; i < words.size(); ++i) {
       if (words[i] == "--") return rest(words, i + 1);
-      if (!words[i].starts_with('-') && !find(words[i]).empty()) return rest(words, i);
+      if (words[i].starts_with('-') &&
+          with_value.find(" " + words[i] + " ") != std::string_view::npos)
+        ++i;
+      else if (!words[i].starts_with('-') && !find(words[i]).empty())
+        return rest(words, i);
     }
     return from < words.size() ? not_found(words.back()) : Result<Words>(Words{""});
   }
@@ -262,8 +238,8 @@ class Resolver {
     if (name.empty()) return Done{};
     const std::string python = conda_python(tree_, target_.environment, name);
     if (python.empty())
-      return Error{ErrorCode::kNotFound, "E0809", text("there is no Python at {}", printable(name)),
-                   "conda env list"};
+      return Error{ErrorCode::kInvalidArgument, "E0809",
+                   text("there is no conda environment {}", printable(name)), "conda env list"};
     activate(python.substr(0, python.rfind("/bin/")), true);
     return Done{};
   }
@@ -279,10 +255,11 @@ class Resolver {
       const std::string& word = words[i];
       is_module = word == "-m" || word == "--module";
       if (is_module) break;
-      if ((word == "--project" || word == "--directory") && i + 1 < words.size())
+      if ((word == "--project" || word == "--directory") && i + 1 < words.size()) {
         project = absolute(words[++i]);
-      else if (kValues.find(" " + word + " ") != std::string_view::npos)
-        ++i;
+        if (word == "--directory") folder_ = project;
+      }
+      if (kValues.find(" " + word + " ") != std::string_view::npos) ++i;
       if (word.starts_with("--with"))
         note(text("{}: what it adds is not looked at", "uv run --with"));
     }
@@ -316,7 +293,7 @@ class Resolver {
   Result<Words> behind_file(const std::string& path, const Words& words) {
     if (base_name(path).starts_with("python") || base_name(path).starts_with("pypy")) {
       target_.program = target_.python = path;
-      read_python_words(words);
+      if (const Status read = read_python_words(words); !read) return read.error();
       return Words{};
     }
     const std::string head = tree_.read(path, 256).value_or("");
@@ -341,40 +318,49 @@ class Resolver {
   }
 
   /// The script among Python's words; a launcher's own words name another.
-  void read_python_words(const Words& words) {
-    std::size_t i = 1;
-    std::string first;
-    for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i) {
-      const std::string& word = words[i];
-      if (word == "-c") return;
-      if (word == "-m") {
-        first = i + 1 < words.size() ? words[++i] : "";
-        break;
-      }
-      if (word == "-W" || word == "-X") ++i;
-      heed_python_option(word);
-    }
-    if (i >= words.size()) return;
-    const bool is_module = !first.empty();
-    if (!is_module) first = words[i];
-    if (!is_in(is_module ? std::string_view(first) : base_name(first), kLaunchers)) {
-      if (!is_module &&
-          (first.ends_with(".py") || absolute(first).find("/bin/") == std::string::npos))
-        add_file(absolute(first));
-      return;
-    }
-    for (++i; i < words.size(); ++i)
-      if (words[i].ends_with(".py")) return add_file(absolute(words[i]));
-  }
-
-  /// -E, -s and -I, which is both, keep out what the environment says and the user's own folder.
-  void heed_python_option(const std::string& word) {
-    if (word.starts_with("--")) return;
-    if (word.find_first_of("EI") != std::string::npos)
+  Status read_python_words(const Words& words) {
+    const PythonWords seen = parse_python_words(words);
+    // -E, -s and -I, which is both, keep out what the environment says and the user's own folder.
+    if (seen.ignores_environment)
       std::erase_if(target_.environment,
                     [](const auto& one) { return one.first.starts_with("PYTHON"); });
-    if (word.find_first_of("sI") != std::string::npos)
-      target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
+    if (seen.no_user_packages) target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
+    if (!seen.module.empty() &&
+        surely_lacks_module(tree_, target_.environment, target_.python, folder_, seen.module))
+      if (const Status sure = missing_module(seen.module); !sure) return sure;
+    return seen.script.empty() ? Status(Done{}) : add_script(seen.script);
+  }
+
+  /// A folder with __main__.py is a script as well.
+  Status add_script(const std::string& script) {
+    const std::string path = absolute(script);
+    if (is_file(path)) {
+      if (script.ends_with(".py") || path.find("/bin/") == std::string::npos) add_file(path);
+      return Done{};
+    }
+    const auto node = tree_.node(path);
+    const bool is_folder = node && node->type == NodeType::kFolder;
+    if (!node.is_absent() && !(is_folder && tree_.node(path + "/__main__.py").is_absent()))
+      return Done{};
+    return unsure({ErrorCode::kInvalidArgument, "E0822",
+                   text("there is no file {} for {}",
+                        printable(script) + (is_folder ? "/__main__.py" : ""), target_.python),
+                   "ls " + shell_word(printable(folder_))});
+  }
+
+  Status missing_module(const std::string& module) {
+    const std::string package = module.substr(0, module.find('.'));
+    return unsure(
+        {ErrorCode::kInvalidArgument, "E0822",
+         text("{} has no module {}", target_.python, printable(module)),
+         shell_word(target_.python) + " -m pip install " + shell_word(printable(package))});
+  }
+
+  /// An error, where nothing that was passed over can have changed folder or variables.
+  Status unsure(Error error) {
+    if (is_sure_) return error;
+    note(error.message);
+    return Done{};
   }
 
   Result<Words> behind_shell(const std::string& path, const Words& words) {
@@ -382,8 +368,20 @@ class Resolver {
     std::string script;
     std::size_t i = 1;
     bool is_text = false;
-    for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i)
-      if (!words[i].starts_with("--") && words[i].find('c') != std::string::npos) is_text = true;
+    for (; i < words.size() && words[i].size() > 1 && (words[i][0] == '-' || words[i][0] == '+');
+         ++i) {
+      const std::string& word = words[i];
+      if (word == "--") {
+        ++i;
+        break;
+      }
+      if (word.starts_with("--")) {
+        if (word == "--rcfile" || word == "--init-file") ++i;
+        continue;
+      }
+      if (word.find('c') != std::string::npos) is_text = true;
+      if (word.find_first_of("oO") != std::string::npos) ++i;  // "-euo pipefail"
+    }
     if (i >= words.size()) return Words{};
     if (is_text) {
       script = words[i];
@@ -425,6 +423,7 @@ class Resolver {
         words.erase(words.begin());
       if (words.empty() || changes_shell(words)) continue;
       Resolver below(tree_, target_.environment, folder_, depth_ + 4);
+      below.is_sure_ = false;
       auto found = below.resolve(words);
       if (!found || found->python.empty()) continue;
       found->files.insert(found->files.begin(), target_.files.begin(), target_.files.end());
@@ -473,6 +472,7 @@ class Resolver {
   const Tree& tree_;
   std::string folder_;
   int depth_;
+  bool is_sure_ = true;
   CommandTarget target_;
 };
 

@@ -120,7 +120,7 @@ TEST_CASE("a program that is none of these runs by itself, and one that is not t
   Machine machine;
   CHECK(machine.resolve({"./a.out"})->program == "/work/a.out");
   CHECK(machine.resolve({"./a.out"})->python.empty());
-  CHECK(machine.resolve({"nonsense"}).error().id == "E0510");
+  CHECK(machine.resolve({"nonsense"}).error().id == "E0823");
   CHECK(machine.resolve({"train.py"}).error().hint == "berth doctor -- python train.py");
   CHECK(machine.resolve({"env"}).error().id == "E0516");
   CHECK(machine.resolve({}).error().id == "E0516");

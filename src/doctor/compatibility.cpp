@@ -43,6 +43,31 @@ std::string Compatibility::capability_of(std::string_view gpu_name) const {
   return best == nullptr ? "" : best->capability;
 }
 
+std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
+  if (std::string exact = capability_of(gpu_name); !exact.empty()) return exact;
+  const auto lower = [](std::string_view text) {
+    std::string out(text);
+    for (char& c : out)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return out;
+  };
+  const std::string said = lower(gpu_name);
+  // "RTX 4000" is a workstation's: GeForce's numbers do not end in 000.
+  const bool workstation = said.find("000") != std::string::npos;
+  for (const char* before :
+       {"", "geforce ", "geforce rtx ", "geforce gtx ", "tesla ", "quadro ", "rtx "}) {
+    if (workstation && std::string_view(before).starts_with("geforce")) continue;
+    const std::string name = before + said.substr(said.starts_with("nvidia ") ? 7 : 0);
+    const GpuFamily* best = nullptr;
+    for (const GpuFamily& row : families)
+      if (name.starts_with(lower(row.begins)) &&
+          (best == nullptr || row.begins.size() > best->begins.size()))
+        best = &row;
+    if (best != nullptr) return best->capability;
+  }
+  return "";
+}
+
 const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) const {
   for (const ArchToolkits& row : archs)
     if (row.capability == capability) return &row;

@@ -210,6 +210,8 @@ struct Compatibility {
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
   /// By a GPU's name, with or without "NVIDIA "; "" not known.
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
+  /// By what people call it: "RTX 4090", "4090", "t4"; "" not known.
+  [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// The cuDNN that a build of PyTorch's was made with; "" not known.
   [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;

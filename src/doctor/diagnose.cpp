@@ -11,13 +11,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <tuple>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/asked.hpp"
+#include "doctor/unread_words.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -115,11 +115,6 @@ std::string_view explained_by_rule(std::span<const Rule> rules, const std::strin
   return "";
 }
 
-NotChecked not_checked(const Rule& rule, const Unreadable& why) {
-  const char* reason = why.error_number == 0 ? nullptr : ::strerrordesc_np(why.error_number);
-  return {rule.id, reason == nullptr ? why.where : fmt::format("{}: {}", why.where, reason)};
-}
-
 /// Facts come from files that anyone may have written, a bundle above all: nothing in them reaches
 /// a terminal as it is.
 std::string fit_to_show(const std::string& text) {
@@ -173,6 +168,15 @@ std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& f
         explained[cause].push_back(other);
   }
   return explained;
+}
+
+/// No GPU is a verdict, and nothing that was looked at is none.
+std::string verdict_without_faults(const Diagnosis& diagnosis) {
+  if (model::is_empty_look(diagnosis)) return std::string(tr("nothing could be checked"));
+  const std::string well(tr("nothing wrong was found"));
+  for (const Finding& one : diagnosis.findings)
+    if (one.id == "HW01") return one.title + "; " + well;
+  return well;
 }
 
 }  // namespace
@@ -256,14 +260,13 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
     if (examination.unread().empty())
       diagnosis.checked.emplace_back(rule.id);
     else
-      diagnosis.not_checked.push_back(not_checked(rule, examination.unread().front()));
+      diagnosis.not_checked.push_back({rule.id, said_of(examination.unread().front())});
   }
   doubt_what_was_tried(diagnosis, asked.probe);
   order_by_cause(diagnosis.findings, rules, asked.error.value_or({}));
   const auto worst = diagnosis.findings.begin();
-  diagnosis.verdict = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0
-                          ? std::string(tr("nothing wrong was found"))
-                          : worst->title;
+  const bool well = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0;
+  diagnosis.verdict = well ? verdict_without_faults(diagnosis) : worst->title;
   return diagnosis;
 }
 

@@ -5,6 +5,9 @@
 #include <array>
 #include <cerrno>
 
+#include "doctor/rule_words.hpp"
+#include "doctor/unread_words.hpp"
+
 using namespace berth::doctor;
 
 namespace {
@@ -229,4 +232,34 @@ TEST_CASE("a pasted out-of-memory error is a finding only where the GPUs show it
   CHECK(titles(facts, "95.00 GiB").empty());
   AskedFacts none;
   CHECK(diagnose(facts, Knowledge{}, {"RT02"}, none).not_checked.empty());
+}
+
+TEST_CASE("nothing that could be looked at is no clean bill, and no GPU is a verdict") {
+  Facts facts;
+  facts.machine.kernel_log = Unreadable{"kernel.log", 0};
+  facts.machine.pci = Unreadable{"/sys/bus/pci/devices", 13};
+  const auto blind = diagnose(facts, Knowledge{}, {"HW01"});
+  CHECK(blind.verdict == "nothing could be checked");
+  REQUIRE(blind.not_checked.size() == 1);
+  facts.machine.pci = std::vector<PciFunction>{};
+  const auto without = diagnose(facts, Knowledge{}, {"HW01"});
+  CHECK(without.verdict == "there is no GPU on the PCI bus; nothing wrong was found");
+}
+
+TEST_CASE("what was not checked is said in words, not in keys") {
+  CHECK(said_of({"silent", 0}) == "whether a GPU answers");
+  CHECK(said_of({"MIG mode", 0}) == "whether MIG is on");
+  CHECK(said_of({"/dev/kmsg", 1}) == "/dev/kmsg: Operation not permitted");
+  CHECK(said_of({"/proc/modules", 61}) == "a simulated machine does not have it");
+}
+
+TEST_CASE("every rule says what it looks at, what mends it and what refutes it") {
+  for (const Rule& rule : all_rules()) {
+    CAPTURE(rule.id);
+    const RuleWords words = words_of_rule(rule.id);
+    CHECK(*words.looks_at != '\0');
+    CHECK(*words.mended_by != '\0');
+    CHECK(*words.refuted_by != '\0');
+  }
+  CHECK(*words_of_rule("SRC01").looks_at == '\0');
 }

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 
@@ -37,9 +38,15 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
     machine.wish.platform = Platform::kRocm;
     return machine;
   }
+  const bool has_intel_card = !cards_on_bus(look, kVendorIntel).empty();
+  if (!cpu && framework == Framework::kTorch && has_intel_card) {
+    machine.wish.platform = Platform::kXpu;
+    return machine;
+  }
   machine.wish.platform = Platform::kCpu;
   if (cpu) return machine;
   machine.why_cpu = has_rocm_gpu(look) ? text("the tables have no other for AMD's GPUs")
+                    : has_intel_card   ? text("the tables have no other for Intel's GPUs")
                                        : text("there is no GPU here that it could use");
   machine.notes.push_back(machine.why_cpu +
                           text("; for another machine: {}", "--driver 550.54 --gpu H100"));

@@ -63,8 +63,13 @@ std::string for_docker(const RecipeOrder& order) {
   const bool by_file = mirror && (!order.index.main || order.index.main->has_secret);
   std::string build = "docker build";
   if (by_file) build += " --secret id=pip,src=PIP.CONF";
+  const std::string& tag = order.recipe.build.tag;
+  const char* devices = gpu                       ? " --gpus all"
+                        : tag.starts_with("rocm") ? " --device /dev/kfd --device /dev/dri"
+                        : tag == "xpu"            ? " --device /dev/dri"
+                                                  : "";
   reasons.push_back(build + fmt::format(" -t berth-{} . && docker run{} berth-{} python …",
-                                        word_of(order.framework), gpu ? " --gpus all" : "",
+                                        word_of(order.framework), devices,
                                         word_of(order.framework)));
   if (by_file)
     reasons.push_back(

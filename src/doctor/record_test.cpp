@@ -20,6 +20,7 @@ namespace {
 /// A machine with a GPU that nobody has bound, and a user called marie.
 Sources machine(const TemporaryTree& folder) {
   folder.put("proc/modules", "nvidia 1 0 - Live 0x0\n");
+  folder.put("home/marie/venv/pyvenv.cfg", "");
   folder.put("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
   folder.put("proc/sys/kernel/hostname", "gpu-box\n");
   folder.put("etc/passwd", "root:x:0:0::/root:/bin/sh\nmarie:x:1000:1000::/home/marie:/bin/sh\n");

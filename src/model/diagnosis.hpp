@@ -60,4 +60,9 @@ struct Diagnosis {
   std::vector<std::string> checked;  // ids of the rules that could look and found nothing
 };
 
+/// No rule could look: that is no clean bill.
+[[nodiscard]] inline bool is_empty_look(const Diagnosis& diagnosis) {
+  return diagnosis.findings.empty() && diagnosis.checked.empty();
+}
+
 }  // namespace berth::model

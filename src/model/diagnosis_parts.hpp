@@ -46,8 +46,15 @@ struct CommandSeen {
   std::vector<std::string> notes;  // what could not be followed
 };
 
+/// The Python whose packages were looked at.
+struct PythonSeen {
+  std::string path;     // "" there is none
+  std::string version;  // "3.11.2", or "3.11" where no file tells more; "" not known
+};
+
 /// nullopt: nobody asked.
 struct DiagnosisParts {
+  std::optional<PythonSeen> python;
   std::optional<CommandSeen> command;
   std::optional<std::vector<Probed>> probe;
   std::optional<std::vector<KnownMessage>> error;

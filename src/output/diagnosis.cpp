@@ -78,7 +78,12 @@ std::string one_line(std::string_view label, const Finding& finding, int column,
                      const Terminal& terminal) {
   const std::string id = "  " + finding.id;
   const int room = std::max(30, std::min(terminal.width, 104) - column - display_width(id));
-  return pad(std::string(label), column) + pad(clip(finding.title, room), room) + id + "\n";
+  std::string more;
+  if (finding.line > 0)
+    more = text_n(", and {} more of its kind", ", and {} more of its kind", finding.line,
+                  finding.line);
+  return pad(std::string(label), column) +
+         pad(clip(finding.title, room - display_width(more)) + more, room) + id + "\n";
 }
 
 std::string the_rest(const std::vector<Finding>& findings, std::size_t from,
@@ -162,6 +167,24 @@ std::string source_text(const std::vector<Finding>& findings, const Terminal& te
   return out;
 }
 
+bool is_same_fix(const model::Fix& a, const model::Fix& b) {
+  return a.command == b.command && a.says == b.says;
+}
+
+/// The same of another GPU, with the same way to mend it, is said beside the first.
+bool joins_its_like(std::vector<Finding>& shown, const Finding& one) {
+  const auto like = std::find_if(shown.begin(), shown.end(), [&](const Finding& other) {
+    return other.id == one.id && other.severity == one.severity &&
+           other.explained_by == one.explained_by &&
+           std::equal(other.fix.begin(), other.fix.end(), one.fix.begin(), one.fix.end(),
+                      is_same_fix);
+  });
+  if (like == shown.end()) return false;
+  like->evidence.push_back(one.title);
+  like->line += 1;  // of its like; machines have no lines
+  return true;
+}
+
 /// The verdict, where nothing is worth more than a line, and what is; `brief` gets the rest.
 std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Finding>& findings,
                          const Terminal& terminal, bool all, std::vector<Finding>& brief) {
@@ -169,19 +192,19 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
   std::vector<Finding> full;
   for (const Finding& one : findings) {
     const bool worth = one.explained_by.empty() && one.severity != Severity::kInfo;
-    (all || (worth && full.size() < kInFull) ? full : brief).push_back(one);
+    std::vector<Finding>& into = all || (worth && full.size() < kInFull) ? full : brief;
+    if (all || !(joins_its_like(full, one) || joins_its_like(brief, one))) into.push_back(one);
   }
   std::string out;
   std::set<std::string_view> looked(diagnosis.checked.begin(), diagnosis.checked.end());
   for (const Finding& one : diagnosis.findings) looked.insert(one.id);
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
-    out +=
-        (silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"))) +
-        "   " +
-        text_n("{} rule checked", "{} rules checked", static_cast<long long>(looked.size()),
-               looked.size()) +
-        "\n";
+    out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
+    if (!looked.empty())
+      out += "   " + text_n("{} rule checked", "{} rules checked",
+                            static_cast<long long>(looked.size()), looked.size());
+    out += "\n";
   }
   for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);
   return out;
@@ -210,7 +233,8 @@ std::string diagnosis_text(const model::Diagnosis& diagnosis, const Terminal& te
   }
   if (!sources.empty()) out += (out.empty() ? "" : "\n") + source_text(sources, terminal);
   const std::string rest = (brief.empty() ? "" : the_rest(brief, 0, terminal)) +
-                           probe_text(parts, terminal) + error_text(parts, diagnosis, terminal) +
+                           python_text(parts, terminal) + probe_text(parts, terminal) +
+                           error_text(parts, diagnosis, terminal) +
                            not_checked(diagnosis, terminal);
   if (!rest.empty()) out += "\n" + rest;
   return terminal.spell(out);

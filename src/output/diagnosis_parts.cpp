@@ -107,6 +107,19 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
   return out;
 }
 
+std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
+  if (!parts.python || (parts.command && parts.command->python.empty())) return "";
+  const std::string label = std::string(tr("looked at")) + "   ";
+  const model::PythonSeen& seen = *parts.python;
+  if (seen.path.empty())
+    return folded(label, std::string(tr("no Python: none is in PATH")), display_width(label),
+                  terminal);
+  return folded(
+      label,
+      printable(seen.path) + (seen.version.empty() ? "" : " (" + printable(seen.version) + ")"),
+      display_width(label), terminal);
+}
+
 std::string probe_text(const model::DiagnosisParts& parts, const Terminal& terminal) {
   if (!parts.probe) return "";
   const std::string label = std::string(tr("tried")) + "   ";
@@ -137,8 +150,10 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
   std::size_t count = 0;
   for (const KnownMessage& one : *parts.error) {
     if (++count > kMostMessages) break;
-    out +=
-        folded(out.empty() ? label : "", text("line {}: {}", one.line, one.text), column, terminal);
+    out += folded(
+        out.empty() ? label : "",
+        one.line > 0 ? text("line {}: {}", one.line, one.text) : text("near the end: {}", one.text),
+        column, terminal);
     const std::string here = held_against(one, diagnosis);
     out += folded("", text("it usually says: {}", one.means) + (here.empty() ? "" : "; " + here),
                   column, terminal);
@@ -147,6 +162,15 @@ std::string error_text(const model::DiagnosisParts& parts, const model::Diagnosi
 }
 
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts) {
+  if (parts.python && !parts.python->path.empty()) {
+    json.key("python");
+    json.open('{');
+    json.field("path", printable(parts.python->path));
+    json.text_field("version", printable(parts.python->version));
+    json.close('}');
+  } else {
+    json.field("python", nullptr);
+  }
   parts.command ? add_command(json, *parts.command) : json.field("command", nullptr);
   parts.probe ? add_probe(json, *parts.probe) : json.field("probe", nullptr);
   parts.error ? add_error(json, *parts.error) : json.field("error", nullptr);

@@ -22,7 +22,10 @@ namespace berth::output {
 [[nodiscard]] std::string error_text(const model::DiagnosisParts& parts,
                                      const model::Diagnosis& diagnosis, const Terminal& terminal);
 
-/// The keys "command", "probe" and "error"; null where nobody asked.
+/// Which Python was looked at; not where a command says it.
+[[nodiscard]] std::string python_text(const model::DiagnosisParts& parts, const Terminal& terminal);
+
+/// The keys "python", "command", "probe" and "error"; null where nobody asked.
 void add_parts(JsonWriter& json, const model::DiagnosisParts& parts);
 
 }  // namespace berth::output

@@ -69,6 +69,42 @@ TEST_CASE("a healthy machine is one line") {
   CHECK(output::diagnosis_text(diagnosis, {}) == "nothing wrong was found   2 rules checked\n");
 }
 
+TEST_CASE("where no rule could look, none is counted") {
+  model::Diagnosis diagnosis;
+  diagnosis.verdict = "nothing could be checked";
+  diagnosis.not_checked = {{"SRC05", "a.py: line 1 is no Python"}};
+  CHECK(output::diagnosis_text(diagnosis, {}) ==
+        "nothing could be checked\n\nnot checked   1 rule: a.py: line 1 is no Python\n");
+}
+
+TEST_CASE("the same of several GPUs is said once, with each of them") {
+  model::Diagnosis diagnosis;
+  for (const char* title : {"no driver has GPU 0", "no driver has GPU 1", "no driver has GPU 2"}) {
+    diagnosis.findings.push_back(finding("HW02", Severity::kFatal, title));
+    diagnosis.findings.back().fix = {{"modprobe nvidia", ""}};
+    diagnosis.findings.push_back(finding("RT10", Severity::kInfo, "a small window"));
+  }
+  diagnosis.findings.push_back(finding("HW03", Severity::kFatal, "another"));
+  const std::string text = output::diagnosis_text(diagnosis, {});
+  CHECK(text.find("how we know   no driver has GPU 1\n                no driver has GPU 2") !=
+        std::string::npos);
+  CHECK(text.find("a small window, and 2 more of its kind") != std::string::npos);
+  CHECK(text.find("another") != std::string::npos);
+  CHECK(text.find("modprobe") == text.rfind("modprobe"));
+}
+
+TEST_CASE("whose Python was looked at is said, and null where nobody asked") {
+  model::Diagnosis diagnosis;
+  diagnosis.verdict = "nothing wrong was found";
+  model::DiagnosisParts parts;
+  CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"].is_null());
+  parts.python = model::PythonSeen{"/usr/bin/python3", "3.11.2"};
+  CHECK(output::diagnosis_text(diagnosis, {}, false, parts)
+            .ends_with("looked at   /usr/bin/python3 (3.11.2)\n"));
+  CHECK(nlohmann::json::parse(output::diagnosis_json(diagnosis, parts))["python"]["version"] ==
+        "3.11.2");
+}
+
 TEST_CASE("the JSON has every key, and null where there is nothing") {
   const auto json = nlohmann::json::parse(output::diagnosis_json(example()));
   CHECK(json["findings"][0]["fix"][1]["says"].is_null());

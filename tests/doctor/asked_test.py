@@ -242,7 +242,10 @@ def commands(berth, folder):
     assert "ENV01" in [one["id"] for one in hidden["findings"]], hidden["findings"]
     shown = run(berth, "doctor", "--", str(venv / "bin/python"), str(folder / "train.py"), code=(1,)).stdout
     assert "it starts   " in shown and "set_device('cpu')" in shown, shown
-    assert "(E0510)" in run(berth, "doctor", "--", "no-such-command", code=(1, 127)).stderr
+    assert "(E0823)" in run(berth, "doctor", "--", "no-such-command", code=(2,)).stderr
+    for words, error in ((("python3", "trian.py"), "(E0822)"), (("python3", "-m", "no_such_module"), "(E0822)"),
+                         ((str(folder / "train.py"),), "(E0823)"), (("conda", "run", "-n", "no", "python"), "(E0809)")):
+        assert error in run(berth, "doctor", "--", *words, code=(2,)).stderr, words
     assert "(E0516)" in run(berth, "doctor", "--", code=(2,)).stderr
     for words in (["a.py", "--", "ls"], ["--from", ".", "--", "ls"], ["--deep", "--static"]):
         assert "(E0821)" in run(berth, "doctor", *words, code=(2,)).stderr, words
@@ -275,7 +278,37 @@ def files(berth, folder):
     program.write_text("#!/bin/sh\nexit 3\n")
     document = json.loads(run(berth, "doctor", "--json", "--python", str(program), str(folder / "new.py"), code=(1,)).stdout)
     assert [one["id"] for one in document["findings"]] == ["SRC02"], document
-    assert "(E0809)" in run(berth, "doctor", "--python", "/nowhere/python", str(folder / "new.py"), code=(1, 2)).stderr
+    for words, hint in ((("--python", "/nowhere/python"), "command -v python3"), (("--python", "/etc/passwd"), "may not be executed"),
+                        (("--python", str(folder / "strange")), "berth doctor --venv "), (("--venv", str(folder / "no")), "python3 -m venv "),
+                        (("--conda", "trian"), "did you mean train?   conda env list")):
+        (folder / "miniconda3/envs/train/conda-meta").mkdir(parents=True, exist_ok=True)
+        told = run(berth, "doctor", *words, code=(2,), HOME=str(folder)).stderr
+        assert "(E0809)" in told and hint in told, told
+    assert "(E0809)" in run(berth, "doctor", "--python", "/nowhere/python", str(folder / "new.py"), code=(2,)).stderr
+    assert "(E0801)" in run(berth, "doctor", "--from", "/nowhere", code=(2,)).stderr
+    for words in (("--python", "x", "--venv", "y"), ("--venv", "x", "--pid", "1"), ("--from", "x", "--pid", "1"), ("--conda", "x", "--venv", "y")):
+        assert "(E0821)" in run(berth, "doctor", *words, code=(2,)).stderr, words
+
+
+def which_python(berth, folder):
+    """Whose packages were looked at is said, and a Python that is gone is no healthy one."""
+    venv = make_venv(folder / "looked")
+    version = "%d.%d.0" % sys.version_info[:2]
+    document = json.loads(run(berth, "doctor", "--json", "--static", "--venv", str(venv)).stdout)
+    assert document["python"] == {"path": f"{venv}/bin/python", "version": version}, document["python"]
+    assert f"looked at   {venv}/bin/python ({version})" in run(berth, "doctor", "--static", "--venv", str(venv)).stdout
+    assert json.loads(run(berth, "doctor", "--json", str(folder / "new.py")).stdout)["python"] is None
+    assert "no Python: none is in PATH" in run(berth, "doctor", "--static", PATH="/nonexistent", VIRTUAL_ENV="", CONDA_PREFIX="").stdout or \
+        pathlib.Path("/usr/lib/python3").exists()
+    told = run(berth, "doctor", "--explain", "fw02", code=(0,)).stdout
+    assert "looks at   " in told and "mended by   " in told and "refuted by   " in told, told
+    assert "berth run … -- python train.py" in run(berth, "doctor", "--explain", "src05", code=(0,)).stdout
+    (venv / "bin/python").unlink()
+    (venv / "bin/python").symlink_to("/nowhere/python3.9")
+    assert "(E0809)" in run(berth, "doctor", "--venv", str(venv), code=(2,)).stderr
+    for gone in (str(venv), str(folder / "nothing")):
+        found = json.loads(run(berth, "doctor", "--json", "--static", VIRTUAL_ENV=gone, code=(1,)).stdout)["findings"]
+        assert "ENV23" in [one["id"] for one in found], found
 
 
 def main():
@@ -288,6 +321,7 @@ def main():
         errors(berth, folder)
         commands(berth, folder)
         files(berth, folder)
+        which_python(berth, folder)
 
 
 main()

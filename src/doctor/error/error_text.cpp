@@ -112,8 +112,13 @@ std::string shown(std::string_view line) {
 
 }  // namespace
 
-std::vector<Recognised> read_error_text(std::string_view bytes) {
-  if (bytes.size() > kMostErrorText) bytes = bytes.substr(bytes.size() - kMostErrorText);
+std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before) {
+  if (bytes.size() > kMostErrorText) {
+    const std::size_t over = bytes.size() - kMostErrorText;
+    lines_before += static_cast<int>(
+        std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(over), '\n'));
+    bytes = bytes.substr(over);
+  }
   const std::string text = without_zeros(bytes);
   const Folded folded = fold(text);
   const auto lines = split(std::string_view(text), '\n');
@@ -143,6 +148,7 @@ std::vector<Recognised> read_error_text(std::string_view bytes) {
   std::stable_sort(found.begin(), found.end(), [](const Recognised& a, const Recognised& b) {
     return std::pair(-a.strength, a.line) < std::pair(-b.strength, b.line);
   });
+  for (Recognised& one : found) one.line += lines_before;
   return found;
 }
 

@@ -39,6 +39,6 @@ constexpr std::size_t kMostErrorText = 4 << 20;
 
 /// Every known message once, where it stands first; those that name their cause before the others,
 /// then by line. Looks at the last 4 MiB.
-[[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes);
+[[nodiscard]] std::vector<Recognised> read_error_text(std::string_view bytes, int lines_before = 0);
 
 }  // namespace berth::doctor

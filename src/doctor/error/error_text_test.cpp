@@ -121,3 +121,20 @@ TEST_CASE("out of memory is told with the numbers that PyTorch gave") {
   CHECK(means("CUDA out of memory. Tried to allocate 2..0.. GiB is free process 1 has") ==
         "the GPU's memory ran out");
 }
+
+TEST_CASE("a line is counted from the text's begin, also where only its end is searched") {
+  std::string text;
+  for (int i = 0; i < 700'000; ++i) text += "12345678\n";  // 6.3 MB
+  text += "invalid device ordinal\n";
+  const auto found = read_error_text(text, 10);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].line == 700'011);
+}
+
+TEST_CASE("the toolkit's legacy hook is known by what ldconfig came to (case F082)") {
+  const auto found = read_error_text(
+      "nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 9\n");
+  REQUIRE_FALSE(found.empty());
+  CHECK(found[0].name == "legacy-hook");
+  CHECK(found[0].means.find("nvidia-container-runtime.mode=cdi") != std::string::npos);
+}

@@ -33,6 +33,9 @@ constexpr const char* kFilter =
 constexpr const char* kPermission = msgid("this user or container may not open the GPU's nodes");
 constexpr const char* kWsl = msgid("inside WSL the driver of Windows did not answer");
 constexpr const char* kEngine = msgid("the container engine cannot pass a GPU on");
+constexpr const char* kLegacyHook = msgid(
+    "the container toolkit's legacy hook failed in ldconfig; its CDI mode does without: "
+    "sudo nvidia-ctk config --set nvidia-container-runtime.mode=cdi --in-place");
 constexpr const char* kImage = msgid("the image asks for a newer driver than the machine has");
 constexpr const char* kCdi = msgid(
     "the engine's description of the devices (CDI) is missing or "
@@ -149,6 +152,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"engine", "could not select device driver*gpu", 2, "CTR04 CTR05", kEngine},
     {"engine", "unknown or invalid runtime name: nvidia", 2, "CTR04 CTR05", kEngine},
     {"engine", "devices.allow: operation not permitted", 2, "CTR18 CTR12", kEngine},
+    {"legacy-hook", "ldcache error: process*terminated", 2, "CTR09 CTR04", kLegacyHook},
     {"engine", "nvidia-container-cli:*error", 1, "CTR04 CTR18 CTR09 CTR08 LIB01", kEngine},
     {"image-requirement", "requirement error: unsatisfied condition", 2, "CTR08", kImage},
     {"cdi", "unresolvable cdi devices", 2, "CTR09 CTR10", kCdi},

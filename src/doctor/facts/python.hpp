@@ -76,9 +76,17 @@ struct OpenMp {
   bool gnu = false;
 };
 
+/// VIRTUAL_ENV or CONDA_PREFIX, and nothing that can run is there.
+struct LostEnvironment {
+  std::string variable, prefix;
+  std::string interpreter;  // the link of its Python; "" the folder itself is not there
+  std::string leads_to;     // where that link ends, and nothing is
+};
+
 struct PythonFacts {
   Fact<std::string> interpreter;  // its path; absent: there is no Python
   Fact<std::string> version;      // "3.11"
+  std::string release;            // "3.11.2", as far as files tell
   std::string prefix;             // the folder of the environment or installation
   std::string base;               // of the installation that a venv was made from; else the same
   bool is_venv = false, is_conda = false, has_uv = false;
@@ -99,6 +107,7 @@ struct PythonFacts {
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 
   Fact<OtherPip> other_pip;  // absent: pip installs for this Python
+  Fact<LostEnvironment> lost_environment;
 
   /// The first of that name in sys.path, which import takes.
   [[nodiscard]] Fact<Distribution> distribution(std::string_view name) const;
@@ -114,6 +123,16 @@ struct PythonFacts {
 /// another.
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
                                             const std::string& program);
+/// An active environment whose folder or Python is not there; absent: none.
+[[nodiscard]] Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
+                                                             const Fact<Environment>& environment,
+                                                             bool recorded);
+/// Why `path` is no Python that a person can mean, a sentence; "" it is one. `recorded`: files of a
+/// bundle, which has packages and hardly ever a program; so above.
+[[nodiscard]] std::string why_no_python(const Tree& tree, const std::string& path, bool recorded);
+/// Names of conda's environments, as far as they can be found.
+[[nodiscard]] std::vector<std::string> conda_names(const Tree& tree,
+                                                   const Fact<Environment>& environment);
 /// Of a conda environment by its name or folder; "" none.
 [[nodiscard]] std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
                                        const std::string& name);

@@ -43,6 +43,7 @@ std::string user_base(const Fact<Environment>& environment) {
 
 struct Place {
   std::string prefix, base_prefix, version;
+  std::string release;  // with its patch, where the environment's own file tells it
   bool own_packages_only = false;
 };
 
@@ -63,6 +64,7 @@ Place place_of(const Tree& tree, const std::string& interpreter, PythonFacts& fa
     place.own_packages_only = !config.system_packages;
     if (!config.home.empty()) place.base_prefix = parent(config.home);
     if (!config.version.empty()) place.version = beginning(config.version);
+    place.release = config.version;
   } else if (library_version(tree, place.prefix).empty() || place.prefix == "/") {
     place.prefix = place.base_prefix = parent(parent(real));
   }
@@ -204,13 +206,33 @@ Fact<std::string> machine_of(const Tree& tree) {
   return Unreadable{"/proc/cpuinfo", ENOENT};
 }
 
+/// "3.11.2" by what lies beside it; else "3.11".
+std::string release_of(const Tree& tree, const Place& place, const PythonFacts& facts) {
+  if (!place.release.empty()) return place.release;
+  for (const CondaPackage& package : facts.conda.value_or({}))
+    if (package.name == "python") return package.version;
+  const std::string header =
+      place.base_prefix + "/include/python" + place.version + "/patchlevel.h";
+  const std::string text = tree.read(header).value_or("");
+  for (std::string_view line : split(text, '\n')) {
+    constexpr std::string_view kName = "#define PY_VERSION ";
+    if (!line.starts_with(kName)) continue;
+    line = trim(line.substr(kName.size()));
+    if (line.size() > 2) return std::string(line.substr(1, line.size() - 2));
+  }
+  return place.version;
+}
+
 }  // namespace
 
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const std::string prefix = variable(environment, name); !prefix.empty())
+    if (const std::string prefix = variable(environment, name); !prefix.empty()) {
+      // What it holds is not known then, and another Python's packages are no answer.
+      if (tree.node(prefix).is_unreadable()) return prefix + "/bin/python";
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
+    }
   std::string path = variable(environment, "PATH");
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
   for (const std::string_view folder : split(path, ':'))
@@ -238,28 +260,6 @@ std::string python_of_program(const Tree& tree, const Fact<Environment>& environ
   return real && *real == tree.resolve(program).value_or(program) ? venv : program;
 }
 
-std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
-                         const std::string& name) {
-  std::vector<std::string> prefixes;
-  if (name.find('/') != std::string::npos) prefixes.push_back(name);
-  const std::string home = variable(environment, "HOME");
-  std::vector<std::string> roots{variable(environment, "MAMBA_ROOT_PREFIX")};
-  if (const std::string conda = variable(environment, "CONDA_EXE"); !conda.empty())
-    roots.push_back(parent(parent(conda)));
-  for (const char* root :
-       {"/miniconda3", "/anaconda3", "/miniforge3", "/mambaforge", "/micromamba"})
-    roots.push_back(home + root);
-  roots.emplace_back("/opt/conda");
-  for (const std::string& root : roots)
-    if (!root.empty()) prefixes.push_back(name == "base" ? root : root + "/envs/" + name);
-  const std::string known = tree.read(home + "/.conda/environments.txt").value_or("");
-  for (const std::string_view line : split(known, '\n'))
-    if (trim(line).ends_with("/" + name)) prefixes.emplace_back(trim(line));
-  for (const std::string& prefix : prefixes)
-    if (tree.exists(prefix + "/conda-meta")) return prefix + "/bin/python";
-  return "";
-}
-
 PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environment,
                            const std::string& interpreter) {
   PythonFacts facts;
@@ -274,7 +274,11 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   facts.machine = machine_of(tree);
   facts.is_conda = tree.exists(place.prefix + "/conda-meta");
   if (place.version.empty()) {
-    const Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
+    Unreadable why{place.prefix + "/lib/python3.*", ENOENT};
+    // Refused is another thing than not there, which rules may pass over.
+    if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
+        library.is_unreadable())
+      why = library.why();
     facts.version = why;
     facts.path = why;
     facts.distributions = why;
@@ -298,6 +302,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
   if (environment.is_unreadable() && environment.why().error_number != 0)
     facts.path.doubt(environment.why());
   read_packages(tree, environment, facts);
+  facts.release = release_of(tree, place, facts);
   facts.other_pip = tree.watched([&] { return find_other_pip(tree, environment, facts, place); });
   if (!facts.distributions.is_whole()) facts.other_pip.doubt(facts.distributions.why());
   return facts;

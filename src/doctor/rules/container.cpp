@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
@@ -223,7 +224,7 @@ void driver_in_image(Examination& look) {
   finding.evidence.push_back(fmt::format("{} → {}", wins.path, wins.target));
   finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
   finding.fix.push_back(
-      {"apt-get purge -y '^libnvidia-.*' '^nvidia-.*' '^libcuda1.*'",
+      {purge_of_driver(""),
        text("in the image's Dockerfile: driver libraries come from the machine")});
 }
 

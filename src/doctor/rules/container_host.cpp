@@ -156,12 +156,12 @@ void docker_flavour(Examination& look) {
           ? text("Docker comes from a snap here, which does not see NVIDIA's container toolkit")
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
-  if (snap != nullptr) finding.fix.push_back({"sudo snap remove docker", ""});
-  finding.fix.push_back(
-      {"sudo apt-get install -y docker.io nvidia-container-toolkit\n"
-       "sudo nvidia-ctk runtime configure --runtime=docker\n"
-       "sudo systemctl restart docker",
-       text("images and containers of the other Docker are not taken along")});
+  // One after the other: both Dockers at once would fight for the socket.
+  finding.fix.push_back({std::string(snap != nullptr ? "sudo snap remove docker\n" : "") +
+                             "sudo apt-get install -y docker.io nvidia-container-toolkit\n"
+                             "sudo nvidia-ctk runtime configure --runtime=docker\n"
+                             "sudo systemctl restart docker",
+                         text("images and containers of the other Docker are not taken along")});
 }
 
 void requirement(Examination& look) {

@@ -162,6 +162,14 @@ void tegra_permission(Examination& look) {
   }
 }
 
+/// The node has the mode that the module's parameter says; nvidia-modprobe would leave it.
+bool is_set_by_driver(Examination& look, const Node& node) {
+  const auto& all = look.facts.nvidia.parameters;
+  if (!all || !all->contains("DeviceFileMode")) return false;
+  const auto mode = to_number(all->at("DeviceFileMode"));
+  return mode && static_cast<mode_t>(*mode) == (node.mode & 0777);
+}
+
 void node_permission(Examination& look) {
   constexpr gid_t kOverflow = 65534;  // a group from outside of this user namespace: CTR12
   if (look.facts.machine.is_jetson) return tegra_permission(look);
@@ -193,9 +201,12 @@ void node_permission(Examination& look) {
         {fmt::format("sudo usermod -aG \"$(getent group {} | cut -d: -f1)\" \"$USER\"", node.gid),
          text("then log in again")});
   finding.fix.push_back(
-      {fmt::format("sudo chmod 0666 {}", pasted(refused->path)),
-       text("the driver's default, until the next start; for good: remove what sets "
-            "another mode in /etc/modprobe.d and /etc/udev/rules.d")});
+      {"grep -rn NVreg_DeviceFile /etc/modprobe.d /usr/lib/modprobe.d\n"
+       "grep -rn nvidia /etc/udev/rules.d",
+       text("find what sets another mode than the driver's 0666: take it out and start again")});
+  if (!is_set_by_driver(look, node))
+    finding.fix.push_back({"sudo nvidia-modprobe -c 0 -c 255 -u",
+                           text("puts back the mode that the driver was told")});
 }
 
 /// Whether nvidia_uvm was loaded after the last resume, as far as the log tells.

@@ -76,6 +76,11 @@ void without_ptxas(Facts& facts) {
   facts.platform.named.missing_files = std::vector<std::string>{"TRITON_PTXAS_PATH=/opt/ptxas"};
 }
 
+void stubs_first(Facts& facts) {
+  set(facts, "LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
+  facts.platform.named.stubs = std::vector<std::string>{"/usr/local/cuda/lib64/stubs/libcuda.so"};
+}
+
 struct Mutation {
   const char* rule;
   std::function<void(Facts&)> change;
@@ -88,6 +93,9 @@ const std::vector<Mutation>& mutations() {
       {"ENV02", setting("CUDA_VISIBLE_DEVICES", "2")},
       {"ENV02", setting("CUDA_VISIBLE_DEVICES", "0,cuda:1")},
       {"ENV02", setting("CUDA_VISIBLE_DEVICES", "0,0")},
+      {"ENV02", setting("CUDA_VISIBLE_DEVICES", "0, 1")},
+      {"ENV02", setting("CUDA_VISIBLE_DEVICES", " 0")},
+      {"ENV02", setting("CUDA_VISIBLE_DEVICES", "0,,1")},
       {"ENV03", setting("CUDA_VISIBLE_DEVICES", "GPU-bb")},
       {"ENV03", setting("CUDA_VISIBLE_DEVICES", "GPU-aa")},
       {"ENV04", [](Facts& f) { mig(f, "0,1"); }},
@@ -99,12 +107,7 @@ const std::vector<Mutation>& mutations() {
        }},
       {"ENV06", twice_chosen},
       {"ENV02", more_than_two_cards},
-      {"ENV07",
-       [](Facts& f) {
-         set(f, "LD_LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
-         f.platform.named.stubs =
-             std::vector<std::string>{"/usr/local/cuda/lib64/stubs/libcuda.so"};
-       }},
+      {"ENV07", stubs_first},
       {"ENV09", setting("LD_PRELOAD", "/opt/nccl/libnccl.so.2")},
       {"ENV10",
        [](Facts& f) {
@@ -185,7 +188,9 @@ TEST_CASE("a list of GPUs is not judged where nobody knows how many there are") 
 TEST_CASE("variables that only look wrong are left alone") {
   const std::vector<std::function<void(Facts&)>> fine{
       setting("CUDA_VISIBLE_DEVICES", "GPU-aa1"),
-      setting("CUDA_VISIBLE_DEVICES", "1, 0"),
+      setting("CUDA_VISIBLE_DEVICES", "1 ,0"),
+      setting("CUDA_VISIBLE_DEVICES", "0,1,"),
+      setting("CUDA_VISIBLE_DEVICES", "1gpu"),
       setting("NCCL_SOCKET_IFNAME", "^lo,docker"),
       setting("NCCL_SOCKET_IFNAME", "eth"),
       setting("NCCL_SOCKET_IFNAME", "=eth0:1"),
@@ -232,4 +237,34 @@ TEST_CASE("a GPU that does not answer is no other model, whatever the bus calls 
   gpus[1].silent = true;
   facts.driver.gpus = gpus;
   CHECK(diagnose(facts, Knowledge{}, {"ENV05"}).findings.empty());
+}
+
+TEST_CASE("what a list lost is said as it is, and the fix keeps every GPU that was meant") {
+  struct Case {
+    const char *list, *says, *fix;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {"0,0", "names 0 twice", "export CUDA_VISIBLE_DEVICES=0"},
+           {"1, 0", "for the blank", "export CUDA_VISIBLE_DEVICES=1,0"},
+           {"1,cuda:1,0", "is cut off before 'cuda:1'", "export CUDA_VISIBLE_DEVICES=1,0"},
+           {"7", "'7' is not one of them", "export CUDA_VISIBLE_DEVICES=0"}}) {
+    CAPTURE(one.list);
+    Facts facts = healthy();
+    set(facts, "CUDA_VISIBLE_DEVICES", one.list);
+    const auto found = diagnose(facts, Knowledge{}, {"ENV02"}).findings;
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].title.find(one.says) != std::string::npos);
+    CHECK(found[0].fix[0].command == one.fix);
+  }
+}
+
+TEST_CASE("a variable explains no package that was built for the processor") {
+  Facts facts = healthy();
+  set(facts, "CUDA_VISIBLE_DEVICES", "-1");
+  facts.python.version = std::string("3.11");
+  facts.python.torch = TorchBuild{"/venv/torch/version.py", 0, "2.8.0+cpu", {}, {}, {}};
+  const auto found = diagnose(facts, Knowledge{}, {"ENV01", "FW01"}).findings;
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].id == "ENV01");
+  CHECK(found[1].explained_by.empty());
 }

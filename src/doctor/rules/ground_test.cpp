@@ -20,7 +20,11 @@ struct Mutation {
 
 std::vector<Mutation> hardware_mutations() {
   return {
-      {"HW01", [](Facts& f) { f.machine.pci = std::vector<PciFunction>{}; }},
+      {"HW01",
+       [](Facts& f) {
+         f.machine.pci = std::vector<PciFunction>{};
+         f.driver.gpus = std::vector<GpuAnswer>{};
+       }},
       {"HW02", [](Facts& f) { first_gpu(f, [](auto& gpu) { gpu.driver = {}; }); }},
       {"HW03",
        [](Facts& f) { first_gpu(f, [](auto& gpu) { gpu.driver = std::string("nvidiafb"); }); }},

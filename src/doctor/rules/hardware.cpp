@@ -59,6 +59,8 @@ void no_gpu_on_bus(Examination& look) {
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
   const auto* functions = look.see_whole(look.facts.machine.pci);
   if (functions == nullptr) return;
+  // Behind a hypervisor the driver may have one that is on no bus here.
+  if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
   if (taken_off_the_bus(look, *functions)) return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
   const Expectation expected = expectation(look);

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
@@ -29,10 +30,8 @@ void wsl_driver_inside(Examination& look) {
         look.found(text("a Linux driver {} is installed inside WSL, where the driver is Windows'",
                         found->version()));
     finding.evidence.push_back(fmt::format("{} → {}", found->path, found->target));
-    finding.fix.push_back(
-        {"sudo apt-get purge -y '^nvidia-.*' '^libnvidia-.*' '^libcuda1.*'\n"
-         "sudo ldconfig",
-         text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")});
+    finding.fix.push_back({purge_of_driver("sudo ") + "\nsudo ldconfig",
+                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")});
     return;
   }
   // The driver answers: it was found by a way that we do not see.

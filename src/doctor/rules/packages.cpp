@@ -40,7 +40,8 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
   Finding& finding = look.found(text("PyTorch {} is built without CUDA, so it does not see the {}",
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
-  add_reinstall(look, finding, wish_of(look, Framework::kTorch));
+  // The release stays where it can: what is built on it goes on as it was.
+  add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version));
 }
 
 void torch_without_cuda(Examination& look) {
@@ -194,7 +195,8 @@ void jax_without_rocm(Examination& look, const Distribution& jaxlib) {
 
 void jax_fix(Examination& look, Finding& finding) {
   // Beside a PyTorch of CUDA 12 the plugin for 13 would load a second set of libraries.
-  Wish wish = wish_of(look, Framework::kJax);
+  const auto jaxlib = look.facts.python.distribution("jaxlib");
+  Wish wish = wish_of(look, Framework::kJax, jaxlib ? jaxlib->version : "");
   if (torch_cuda(look).starts_with("12") && is_older("12.9", wish.driver_cuda))
     wish.driver_cuda = "12.9";
   add_reinstall(look, finding, wish);
@@ -233,8 +235,8 @@ void jax_plugin(Examination& look) {
   for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
     const auto package = look.facts.python.distribution(row.package);
     if (row.package != "jax" || !package || package->version != row.version) continue;
-    Finding& finding =
-        look.found(text("{} is a release with a known fault: {}", named(*package), row.what));
+    Finding& finding = look.found(
+        text("{} is a release with a known fault: {}", named(*package), tr(row.what.c_str())));
     finding.evidence = {package->path, row.source};
     finding.fix.push_back({install_command(look.facts.python, {row.use}), ""});
   }

@@ -154,7 +154,7 @@ void allocator_settings(Examination& look) {
 
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
-    {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "FW*",
+    {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "",
      platform_off},
     {"ENV20", kLayer, Severity::kError, false,
      msgid("variables that name files which are not there"), "", missing_files},

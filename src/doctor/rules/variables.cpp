@@ -161,9 +161,31 @@ void wrong_values(Examination& look) {
   }
 }
 
+void lost_environment(Examination& look) {
+  const auto* lost = look.see(look.facts.python.lost_environment);
+  if (lost == nullptr) return;
+  const auto* runs = look.see(look.facts.python.interpreter);
+  Finding& finding = look.found(
+      lost->interpreter.empty()
+          ? text("{} names an environment that is not there: {}", lost->variable, lost->prefix)
+          : text("the Python of {} is gone: {} is not there", lost->prefix, lost->leads_to));
+  finding.evidence.push_back(lost->variable + "=" + lost->prefix);
+  if (!lost->interpreter.empty())
+    finding.evidence.push_back(lost->interpreter + " → " + lost->leads_to);
+  else if (runs != nullptr)
+    finding.evidence.push_back(text("python3 is {}", *runs));
+  const bool conda = lost->variable == "CONDA_PREFIX";
+  finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
+  if (!conda)
+    finding.fix.push_back({"python3 -m venv --clear " + pasted(lost->prefix),
+                           text("makes it anew; its packages have to be installed again")});
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV22", Layer::kEnvironment, Severity::kError, true,
      msgid("variables with values that break or slow what computes on the GPU"), "", wrong_values},
+    {"ENV23", Layer::kEnvironment, Severity::kError, false,
+     msgid("an active environment whose folder or Python is not there"), "", lost_environment},
 });
 
 }  // namespace

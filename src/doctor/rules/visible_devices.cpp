@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -15,30 +16,21 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
+/// Trimmed: AMD's and Intel's runtimes pass over blanks.
 Tokens tokens_of(std::string_view value) {
   Tokens tokens;
-  for (const std::string_view token : split(value, ',')) tokens.push_back(trim(token));
+  for (const std::string_view token : listed_devices(value)) tokens.push_back(trim(token));
   return tokens;
-}
-
-bool is_uuid(std::string_view token) {
-  return token.starts_with("GPU-") || token.starts_with("MIG-");
 }
 
 bool is_index(std::string_view token) {
   return !token.empty() && token.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-bool hides_all(std::string_view value) {
-  const std::string_view first = trim(value.substr(0, value.find(',')));
-  return first.empty() || first == "-1" || first == "NoDevFiles" || first == "none" ||
-         first == "void";
-}
-
 /// CUDA_VISIBLE_DEVICES where it names devices; nullptr: not set, or it hides them all (ENV01).
 std::string cuda_list(Examination& look) {
   const std::string value = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
-  return hides_all(value) ? "" : value;
+  return hides_every_device(value) ? "" : value;
 }
 
 Fix unset(const std::string& name) {
@@ -48,7 +40,7 @@ Fix unset(const std::string& name) {
 void hidden(Examination& look, const char* name) {
   const auto value = look.facts.process.variable(name);
   const auto* seen = look.see(value);
-  if (seen == nullptr || !hides_all(*seen)) return;
+  if (seen == nullptr || !hides_every_device(*seen)) return;
   Finding& finding =
       look.found(text("{} is '{}', which hides every GPU from this program", name, *seen));
   finding.evidence.push_back(fmt::format("{}={}", name, *seen));
@@ -152,7 +144,7 @@ void amd_bad_index(Examination& look) {
   if (count == 0) return;
   for (const char* name : kAmdLists) {
     const std::string list = variable_or_empty(look, name);
-    if (hides_all(list) || is_second(look, name)) continue;
+    if (hides_every_device(list) || is_second(look, name)) continue;
     const Tokens tokens = tokens_of(list);
     const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](std::string_view token) {
       return is_no_device(token) ||
@@ -187,6 +179,39 @@ void jax_bad_index(Examination& look, const std::string& list, std::size_t count
   finding.fix.push_back(unset("JAX_CUDA_VISIBLE_DEVICES"));
 }
 
+/// How CUDA reads a list on a machine with so many GPUs.
+struct CudaReading {
+  std::size_t used = 0;    // tokens that name a GPU, before the first that names none
+  std::string_view bad{};  // that one; used == tokens where there is none
+  bool twice = false;      // it stands there a second time: CUDA then shows no GPU at all
+  bool behind_blank = false;
+  std::string meant;  // the tokens that name GPUs, wherever they stand
+};
+
+CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
+  CudaReading reading;
+  std::set<std::string> seen;
+  bool ended = false;
+  for (const std::string_view token : tokens) {
+    const auto fits = [&](std::string_view one) {
+      return names_device(one) || listed_number(one).value_or(count) < count;
+    };
+    const std::string plain = plain_device_list(token);
+    const bool first = fits(trim(token)) && seen.insert(plain).second;
+    if (first) reading.meant += (reading.meant.empty() ? "" : ",") + pasted(plain);
+    if (ended) continue;
+    ended = !first || !fits(token);
+    if (!ended) {
+      ++reading.used;
+      continue;
+    }
+    reading.bad = token;
+    reading.twice = !first && fits(token);
+    reading.behind_blank = fits(trim(token)) && !fits(token);
+  }
+  return reading;
+}
+
 void visible_bad_index(Examination& look) {
   if (!machine_has_nvidia(look) && !cards_on_bus(look, kVendorAmd).empty())
     return amd_bad_index(look);
@@ -200,33 +225,27 @@ void visible_bad_index(Examination& look) {
   if (list.empty()) return;
   for (const GpuAnswer& gpu : look.facts.driver.gpus.value_or({}))
     if (gpu.mig_enabled.value_or(false)) return;  // ENV04
-  const Tokens tokens = tokens_of(list);
-  std::set<std::string_view> seen;
-  std::size_t used = 0;
-  std::string_view bad;
-  bool twice = false;
-  for (const std::string_view token : tokens) {
-    const bool fits = is_uuid(token) || (is_index(token) && token.size() < 6 &&
-                                         static_cast<std::size_t>(*to_number(token)) < *count);
-    twice = fits && !seen.insert(token).second;
-    if (!fits || twice) bad = token;
-    if (!bad.empty() || !fits) break;
-    ++used;
-  }
-  if (used == tokens.size()) return;
-  if (twice) used = 0;  // the driver then offers none at all
+  const Tokens tokens = listed_devices(list);
+  const CudaReading reading = read_cuda_list(tokens, *count);
+  if (reading.used == tokens.size()) return;
+  const bool none = reading.twice || reading.used == 0;
   Finding& finding = look.found(
-      used == 0
-          ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not one of them", list, bad)
-          : text("CUDA_VISIBLE_DEVICES={} is cut off before '{}', which is no GPU", list, bad));
-  if (used > 0) finding.severity = Severity::kError;
+      reading.twice ? text("CUDA_VISIBLE_DEVICES={} names {} twice: CUDA then shows no GPU at all",
+                           list, reading.bad)
+      : reading.behind_blank
+          ? text("CUDA_VISIBLE_DEVICES='{}': CUDA drops '{}' and all after it, for the blank", list,
+                 reading.bad)
+      : none ? text("CUDA_VISIBLE_DEVICES={} leaves no GPU: '{}' is not one of them", list,
+                    reading.bad)
+             : text("CUDA_VISIBLE_DEVICES={} is cut off before '{}', which is no GPU", list,
+                    reading.bad));
+  if (!none) finding.severity = Severity::kError;
   finding.evidence.push_back("CUDA_VISIBLE_DEVICES=" + list);
   finding.evidence.push_back(
       text_n("{} GPU is here", "{} GPUs are here", static_cast<long long>(*count), *count));
-  finding.fix.push_back({*count == 1
-                             ? std::string("export CUDA_VISIBLE_DEVICES=0")
-                             : fmt::format("export CUDA_VISIBLE_DEVICES=0  # 0 … {}", *count - 1),
-                         ""});
+  finding.fix.push_back(
+      {"export CUDA_VISIBLE_DEVICES=" + (reading.meant.empty() ? "0" : reading.meant),
+       *count == 1 ? "" : text("the GPUs here are 0 to {}", *count - 1)});
 }
 
 bool begins(const Fact<std::string>& uuid, std::string_view token) {
@@ -319,7 +338,7 @@ void visible_mig(Examination& look) {
   if (gpus == nullptr || gpus->empty()) return;
   const auto value = look.facts.process.variable("CUDA_VISIBLE_DEVICES");
   const auto* seen = look.see(value);
-  if (value.is_unreadable() || (seen != nullptr && hides_all(*seen))) return;
+  if (value.is_unreadable() || (seen != nullptr && hides_every_device(*seen))) return;
   const std::string list = seen == nullptr ? "" : *seen;
   const bool names_mig = contains(list, "MIG-");
   bool all_mig = true;
@@ -397,11 +416,11 @@ void hip_visible_conflict(Examination& look) {
   const std::string rocr = variable_or_empty(look, "ROCR_VISIBLE_DEVICES");
   const std::string hip = variable_or_empty(look, "HIP_VISIBLE_DEVICES");
   const std::string cuda = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
-  if (hides_all(rocr) && hides_all(hip)) return;
+  if (hides_every_device(rocr) && hides_every_device(hip)) return;
   const std::string evidence = fmt::format(
       "ROCR_VISIBLE_DEVICES={} HIP_VISIBLE_DEVICES={} CUDA_VISIBLE_DEVICES={}", rocr, hip, cuda);
   const std::string& second = hip.empty() ? cuda : hip;
-  if (!rocr.empty() && !second.empty() && !hides_all(second)) {
+  if (!rocr.empty() && !second.empty() && !hides_every_device(second)) {
     const std::size_t left = tokens_of(rocr).size();
     for (const std::string_view token : tokens_of(second)) {
       if (!is_index(token) || static_cast<std::size_t>(to_number(token).value_or(0)) < left)
@@ -421,19 +440,20 @@ void hip_visible_conflict(Examination& look) {
   finding.fix.push_back(unset("CUDA_VISIBLE_DEVICES"));
 }
 
+// None explains a rule FW: a package is built as it is, whatever a variable says.
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV01", Layer::kEnvironment, Severity::kFatal, true, msgid("a variable that hides every GPU"),
-     "FW*", visible_empty},
+     "", visible_empty},
     {"ENV02", Layer::kEnvironment, Severity::kFatal, true,
-     msgid("numbers in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_bad_index},
+     msgid("numbers in CUDA_VISIBLE_DEVICES that are no GPU"), "", visible_bad_index},
     {"ENV03", Layer::kEnvironment, Severity::kFatal, true,
-     msgid("names in CUDA_VISIBLE_DEVICES that are no GPU"), "FW*", visible_uuid},
+     msgid("names in CUDA_VISIBLE_DEVICES that are no GPU"), "", visible_uuid},
     {"ENV04", Layer::kEnvironment, Severity::kFatal, true,
-     msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "ENV02 FW*", visible_mig},
+     msgid("MIG instances in CUDA_VISIBLE_DEVICES"), "", visible_mig},
     {"ENV05", Layer::kEnvironment, Severity::kInfo, false, msgid("two orders of GPUs"), "",
      device_order},
     {"ENV06", Layer::kEnvironment, Severity::kError, true,
-     msgid("lists of visible AMD GPUs that contradict"), "FW*", hip_visible_conflict},
+     msgid("lists of visible AMD GPUs that contradict"), "", hip_visible_conflict},
 });
 
 }  // namespace

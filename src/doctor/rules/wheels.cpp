@@ -8,8 +8,10 @@
 #include "doctor/install.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/cuda_compilers.hpp"
+#include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/requirement.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/version.hpp"
@@ -47,15 +49,27 @@ Doubled doubled_wheels(const std::vector<Distribution>& all) {
   return out;
 }
 
+/// That of a framework which is here; else the newest that the driver serves.
+int major_to_keep(Examination& look, const Doubled& doubled) {
+  for (const CudaUse& use : framework_uses(look))
+    if (const Version cuda = version_of(use.cuda);
+        !cuda.empty() && doubled.by_major.contains(cuda[0]))
+      return cuda[0];
+  const SeenDriver driver = nvidia_driver(look);
+  int right = doubled.by_major.rbegin()->first;
+  const std::string serves = driver.cuda.empty() ? cuda_of_driver(driver.version) : driver.cuda;
+  if (const Version most = version_of(serves); !most.empty())
+    for (const auto& [major, wheels] : doubled.by_major)
+      if (major <= most[0] || major == doubled.by_major.begin()->first) right = major;
+  return right;
+}
+
 void majors_mixed(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return;
   const Doubled doubled = doubled_wheels(*all);
   if (doubled.libraries.empty()) return;
-  const Version torch = version_of(torch_cuda(look));
-  const int right = !torch.empty() && doubled.by_major.contains(torch[0])
-                        ? torch[0]
-                        : doubled.by_major.rbegin()->first;
+  const int right = major_to_keep(look, doubled);
   std::vector<std::string> majors, remove, again;
   std::vector<std::string> evidence;
   for (const auto& [major, wheels] : doubled.by_major) {

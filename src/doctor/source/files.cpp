@@ -4,13 +4,15 @@
 #include <optional>
 
 #include "base/file.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
 namespace {
 
-void add(Marks& marks, int line, const char* what, std::string_view value = {}) {
-  marks.push_back({line, what, std::string(value), 0, {}, {}});
+void add(Marks& marks, int line, const char* what, std::string_view value = {},
+         std::string meant = {}) {
+  marks.push_back({line, what, std::string(value), 0, {}, {}, std::move(meant)});
 }
 
 // ---- batch scripts
@@ -27,14 +29,11 @@ constexpr std::string_view kLaunchers[] = {"torchrun",
                                            "tensor_parallel",
                                            "tensor-parallel",
                                            "device_map",
-                                           "ntasks",
                                            "lightning",
-                                           "CUDA_VISIBLE_DEVICES",
                                            "wait",
                                            "parallel",
                                            "xargs",
-                                           "ray ",
-                                           "srun -n"};
+                                           "ray "};
 
 struct Batch {
   int line = 0;  // of the GPUs
@@ -62,6 +61,30 @@ void directive(Batch& batch, int line, std::string_view option) {
   batch.gpus = last_number(value);
 }
 
+/// "srun -n 4 …", or one process a GPU: "CUDA_VISIBLE_DEVICES=1 python … &". A list that is
+/// exported, and srun with one task, leave it at one process.
+bool starts_several(std::string_view rest) {
+  int chosen = 0;
+  for (const Command& command : shell_commands(rest)) {
+    const bool is_step =
+        std::find(command.words.begin(), command.words.end(), "srun") != command.words.end();
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const std::string& word = command.words[i];
+      const bool first = i == 0 && command.words.size() > 1;
+      chosen += first && word.starts_with("CUDA_VISIBLE_DEVICES=") ? 1 : 0;
+      if (!is_step || (word != "-n" && !word.starts_with("--ntasks") && word != "-N" &&
+                       !word.starts_with("--nodes")))
+        continue;
+      const std::size_t equals = word.find('=');
+      const std::string value = equals != std::string::npos    ? word.substr(equals + 1)
+                                : i + 1 < command.words.size() ? command.words[i + 1]
+                                                               : "";
+      if (value != "1") return true;
+    }
+  }
+  return chosen > 1;
+}
+
 void batch_marks(Marks& marks, std::string_view text) {
   Batch batch;
   int number = 0;
@@ -74,7 +97,7 @@ void batch_marks(Marks& marks, std::string_view text) {
       rest += std::string(line) + "\n";
   }
   if (batch.gpus > 1 && !batch.several_tasks && contains(rest, "python") &&
-      !contains_any(rest, kLaunchers))
+      !contains_any(rest, kLaunchers) && !starts_several(rest))
     add(marks, batch.line, "batch_of_one_process", std::to_string(batch.gpus));
 }
 
@@ -111,6 +134,7 @@ void image_mark(Marks& marks, int line, std::string_view image) {
 
 void environment_marks(CommandMarks& commands, Marks& marks, const Command& words) {
   std::vector<std::pair<std::string, std::string>> pairs;
+  std::string rest;  // of a list that a blank has split
   if (words.words.size() > 2 && !contains(words.words[1], "=")) {
     pairs.emplace_back(words.words[1], words.words[2]);
     for (std::size_t i = 3; i < words.words.size(); ++i) pairs[0].second += " " + words.words[i];
@@ -119,12 +143,19 @@ void environment_marks(CommandMarks& commands, Marks& marks, const Command& word
       const std::size_t equals = words.words[i].find('=');
       if (equals != std::string::npos)
         pairs.emplace_back(words.words[i].substr(0, equals), words.words[i].substr(equals + 1));
+      else if (!pairs.empty() && (pairs.back().second + rest).ends_with(','))
+        rest += words.words[i];
     }
   }
   for (const auto& [name, value] : pairs) {
-    commands.add_setting(words.line, name, value);
+    const bool split = name == "CUDA_VISIBLE_DEVICES" && value.ends_with(',') && !rest.empty();
+    if (split)
+      commands.add_split_list(words.line, value, rest);
+    else
+      commands.add_setting(words.line, name, value);
     if (name == "CUDA_VISIBLE_DEVICES" && !value.empty() && value[0] >= '0' && value[0] <= '9')
-      add(marks, words.line, "visible_in_image", value);
+      add(marks, words.line, "visible_in_image", value,
+          plain_device_list(split ? value + rest : value));
   }
 }
 
@@ -214,7 +245,7 @@ Marks requirements_marks(std::string_view text) {
       url = trim(line.text.substr(sizeof "--extra-index-url"));
     }
   }
-  if (index != 0 && !exact) add(marks, index, "extra_index", url);
+  if (index != 0 && !exact) add(marks, index, "extra_index", url, wheel_tag(url));
   return marks;
 }
 

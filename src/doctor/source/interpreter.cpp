@@ -49,7 +49,7 @@ bool feed(Descriptor& pipe, std::string_view& rest) {
 
 /// Feeds and reads until the child has closed its output; nullopt when the time or the room is up.
 std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std::string_view rest,
-                                    std::chrono::seconds most) {
+                                    std::chrono::seconds most, bool& late) {
   std::string answer;
   std::array<char, 65536> buffer{};
   for (const auto end = Clock::now() + most; Clock::now() < end;) {
@@ -62,13 +62,15 @@ std::optional<std::string> converse(Descriptor& to, const Descriptor& from, std:
     if (count > 0) answer.append(buffer.data(), static_cast<std::size_t>(count));
     if ((count < 0 && errno != EINTR) || answer.size() > kMostAnswer) return std::nullopt;
   }
+  late = true;
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
-                                           std::string_view input, std::chrono::seconds most) {
+                                           std::string_view input, std::chrono::seconds most,
+                                           bool& late) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
   // A socket, because a write to it can be told to raise no SIGPIPE.
@@ -84,7 +86,7 @@ std::optional<std::string> ask_interpreter(const std::string& python, const std:
   ::setpgid(child, child);
   theirs.reset();
   writing.reset();
-  auto answer = converse(to, from, input, most);
+  auto answer = converse(to, from, input, most, late);
   // Who has closed its output has said all, and may go on for ever.
   constexpr int kStep = 5, kLongest = 1000;  // milliseconds
   int status = 0;

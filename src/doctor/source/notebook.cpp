@@ -3,6 +3,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {
@@ -123,17 +124,24 @@ class NotebookMarks {
       commands_.add_setting(number, text.substr(0, end), trim(text.substr(end + 1)));
   }
 
+  /// The setting as %env takes it.
+  static std::string meant_by(const std::string& name, const std::string& word) {
+    if (word.size() <= name.size()) return name + "=…";
+    const std::string value = word.substr(name.size() + 1);
+    const bool list = name == "CUDA_VISIBLE_DEVICES" && !hides_every_device(value);
+    const std::string plain = list ? plain_device_list(value) : value;
+    return name + "=" + (contains(value, "$") || (list && plain.empty()) ? "…" : plain);
+  }
+
   void escape(int number, std::string_view text) {
     const auto commands = shell_commands(text, number);
     // A variable exported for what follows in the same line does what it should.
     if (commands.size() == 1 && commands[0].words.size() >= 2 && commands[0].words[0] == "export" &&
-        is_about_devices(commands[0].words[1]))
-      marks_.push_back({number,
-                        "export_in_subshell",
-                        commands[0].words[1].substr(0, commands[0].words[1].find('=')),
-                        0,
-                        {},
-                        {}});
+        is_about_devices(commands[0].words[1])) {
+      const std::string& word = commands[0].words[1];
+      const std::string name = word.substr(0, word.find('='));
+      marks_.push_back({number, "export_in_subshell", name, 0, {}, {}, meant_by(name, word)});
+    }
     for (const Command& command : commands) commands_.add(command);
   }
 
@@ -144,16 +152,31 @@ class NotebookMarks {
 
 }  // namespace
 
-Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
+namespace {
+
+json parsed(std::string_view bytes) {
   const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 8; };
-  const json document = json::parse(bytes, shallow, false);
-  const auto cells = document.is_object() ? document.find("cells") : document.end();
-  if (!document.is_object() || cells == document.end() || !cells->is_array()) {
+  return json::parse(bytes, shallow, false);
+}
+
+bool has_cells(const json& document) {
+  return document.is_object() && document.contains("cells") && document["cells"].is_array();
+}
+
+}  // namespace
+
+bool is_notebook(std::string_view bytes) {
+  return has_cells(parsed(bytes));
+}
+
+Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree) {
+  const json document = parsed(bytes);
+  if (!has_cells(document)) {
     *no_tree = tr("it is no notebook of format 4");
     return {};
   }
   Cells read(bytes);
-  for (const json& cell : *cells)
+  for (const json& cell : document["cells"])
     if (cell.is_object() && cell.contains("source") && cell.value("cell_type", json()) == "code")
       read.add(cell["source"]);
   const std::vector<Place> places = read.places;

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/source/shell.hpp"
 
 extern "C" {
@@ -39,6 +42,14 @@ std::optional<Mark> mark_of(const json& row) {
               {}};
 }
 
+/// The option of berth run that says what a value of CUDA_VISIBLE_DEVICES meant; "…": only known
+/// when it runs.
+std::string devices_option(const std::string& list) {
+  if (list != "…" && hides_every_device(list)) return "--gpus none";
+  const std::string plain = plain_device_list(list);
+  return "--devices " + (plain.empty() ? "…" : shell_word(printable(plain)));
+}
+
 /// Variables and commands go through the rules that shell scripts share.
 void take(Mark mark, Marks& found, CommandMarks& commands) {
   if (mark.what == "setting") {
@@ -50,6 +61,9 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
       commands.add(command);
     }
   } else {
+    if (mark.what.starts_with("visible_"))
+      mark.meant = devices_option(std::exchange(mark.value, {}));
+    if (mark.what == "old_autocast") mark.meant = std::exchange(mark.value, {});
     found.push_back(std::move(mark));
   }
 }
@@ -95,7 +109,7 @@ Marks python_lines(std::string_view text) {
     const std::string_view code = trim(line.substr(0, line.find('#')));
     if (inside || code.empty() || code.size() > 1000 || code[0] == '"' || code[0] == '\'') continue;
     for (const auto& [wanted, what] : kUnmistakable)
-      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}});
+      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}, {}, "\"cuda\""});
   }
   return marks;
 }
@@ -104,11 +118,13 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
   // Ten seconds in all: one interpreter that hangs leaves the other its half.
   using std::chrono::seconds;
   const bool alone = python == "python3";
-  auto answer = ask_interpreter(python, script(), code, seconds(alone ? 10 : 5));
-  if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5));
+  bool late = false;
+  auto answer = ask_interpreter(python, script(), code, seconds(alone ? 10 : 5), late);
+  if (!answer && !alone) answer = ask_interpreter("python3", script(), code, seconds(5), late);
   const json document = answer ? json::parse(*answer, nullptr, false) : json();
   if (!answer) {
-    *no_tree = text("{} is not there, or did not answer", printable(python));
+    *no_tree = late ? text("{} needs more than {} s to read it", printable(python), 10)
+                    : text("{} is not there, or did not answer", printable(python));
     return python_lines(code);
   }
   if (const auto marks = document.find("marks"); document.is_object() && marks != document.end()) {

@@ -132,6 +132,22 @@ def is_conditional(node, within):
     return False
 
 
+WITHOUT_GRAPH = {"torch." + name for name in "no_grad inference_mode autograd.no_grad autograd.inference_mode".split()}
+
+
+def is_without_graph(source, node):
+    """torch.no_grad() or its like is around the node, or on the function that it stands in."""
+    while node is not None:
+        around = [item.context_expr for item in node.items] if isinstance(node, (ast.With, ast.AsyncWith)) else \
+            getattr(node, "decorator_list", [])
+        for one in around:
+            called = one.func if isinstance(one, ast.Call) else one
+            if source.dotted(called) in WITHOUT_GRAPH:
+                return True
+        node = node.parent
+    return False
+
+
 def is_false(node):
     return isinstance(node, ast.Constant) and node.value in (False, 0) and node.value is not None
 
@@ -148,7 +164,9 @@ def plain_calls(source):
         if name == "torch.cuda.set_device" and call.args and cpu_device(source, call.args[0]):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
-            source.mark(call, "old_autocast")
+            given = [ast.unparse(one) for one in call.args + [word.value for word in call.keywords if word.arg is None]]
+            given += [f"{word.arg}={ast.unparse(word.value)}" for word in call.keywords if word.arg is not None]
+            source.mark(call, "old_autocast", ", ".join(['"cuda"'] + given) if not has_stars(call) else '"cuda", …')
         elif name == "torch.cuda.amp.GradScaler":
             source.mark(call, "old_grad_scaler")
         elif name == "torch.nn.DataParallel":
@@ -200,6 +218,9 @@ def half_without_scaler(source):
     if "scale" in source.text.lower() or not any(method(call) == "backward" for call, _ in source.calls):
         return
     for call, name in source.calls:
+        body = getattr(call.parent.parent, "body", None)  # of the with that the call stands in
+        if is_without_graph(source, body[0] if isinstance(body, list) and len(body) == 1 else call):
+            continue
         kind = keyword(call, "dtype")
         if name == "torch.autocast" and len(call.args) > 1:
             kind = call.args[1]

@@ -55,21 +55,35 @@ def comes_before(first, then):
     return True
 
 
+def surely_runs(first, then):
+    """No condition and no loop stands around `first` alone: whoever comes to `then` has come by it."""
+    around = {id(parent) for _, parent in climb(then)}
+    for child, parent in climb(first):
+        if id(parent) in around:
+            continue
+        if isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS):
+            if child is not getattr(parent, "test", None) and child is not getattr(parent, "iter", None):
+                return False
+    return True
+
+
 def visible_devices(source):
     """CUDA_VISIBLE_DEVICES set when CUDA has already read it."""
-    late = [node for node, name, _ in source.settings if name == "CUDA_VISIBLE_DEVICES"]
+    late = [(node, value) for node, name, value in source.settings if name == "CUDA_VISIBLE_DEVICES"]
     if not late:
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
     asks = [call for call, name in source.calls if name in ASKS]
     children = any(name.startswith(("subprocess.", "multiprocessing.")) for _, name in source.calls)
-    for node in late:
-        start = next((one for one in starts if comes_before(one, node)), None)
-        ask = next((one for one in asks if comes_before(one, node)), None)
-        if start is not None and not children:
-            source.mark(node, "visible_too_late", "", start.lineno)
-        elif start is not None or ask is not None:
-            source.mark(node, "visible_maybe_late", "", (start or ask).lineno)
+    for node, value in late:
+        value = "…" if value is None else value
+        before = [one for one in starts if comes_before(one, node)]
+        sure = next((one for one in before if surely_runs(one, node)), None)
+        ask = next((one for one in before + asks if comes_before(one, node)), None)
+        if sure is not None and not children:
+            source.mark(node, "visible_too_late", value, sure.lineno)
+        elif ask is not None:
+            source.mark(node, "visible_maybe_late", value, ask.lineno)
 
 
 def forks(source):
@@ -80,7 +94,7 @@ def forks(source):
     for call, name in source.calls:
         if name not in ("multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"):
             continue
-        start = next((one for one in starts if comes_before(one, call)), None)
+        start = next((one for one in starts if comes_before(one, call) and surely_runs(one, call)), None)
         if start is None:
             continue
         target = keyword(call, "target")
@@ -187,19 +201,26 @@ def summed_losses(source, losses):
     for node in source.all(ast.AugAssign):
         if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute)):
             kept.append((node, node.target, node.value))
+    for node in source.all(ast.Assign):  # "running = running + loss"
+        target, value = node.targets[0], node.value
+        if isinstance(target, (ast.Name, ast.Attribute)) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            for one, other in ((value.left, value.right), (value.right, value.left)):
+                if ast.unparse(one) == ast.unparse(target):
+                    kept.append((node, target, other))
     for call, _ in source.calls:
         if method(call) == "append" and len(call.args) == 1:
             kept.append((call, call.func.value, call.args[0]))
     backward = {ast.unparse(call.func.value) for call, _ in source.calls if method(call) == "backward"}
+    sums = {id(node) for node, _, _ in kept}
     assigned = [(node, ast.unparse(target), node.value) for node in source.all(ast.Assign) for target in node.targets
                 if isinstance(target, (ast.Name, ast.Attribute))] if kept and losses else []
     for node, keeper, value in kept:
         loop = loop_of(node)
         name = plain_loss(value, losses.get(loop, ()))
         keeper = ast.unparse(keeper)
-        if not name or keeper in backward:
+        if not name or keeper in backward or is_without_graph(source, node):
             continue
-        inner = [(target, given) for place, target, given in assigned if within(place, loop)]
+        inner = [(target, given) for place, target, given in assigned if within(place, loop) and id(place) not in sums]
         number = any(target == name and isinstance(given, ast.Call) and
                      (method(given) in ("item", "detach") or isinstance(given.func, ast.Name) and given.func.id == "float")
                      for target, given in inner)

@@ -91,6 +91,7 @@ void add_code(std::vector<Mark>& marks, std::string_view bytes) {
         trim(mark.code.empty() ? lines[static_cast<std::size_t>(mark.line) - 1] : mark.code));
     mark.code = printable(line.substr(0, kMostCode));
     mark.value = printable(mark.value);
+    mark.meant = printable(mark.meant);
   }
 }
 
@@ -119,6 +120,10 @@ Result<Source> read(const std::string& path, const std::string& python) {
   const Kind kind = kind_of(path, *bytes);
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("of no kind that the doctor reads")));
+  if (kind == Kind::kNotebook && !is_notebook(*bytes))
+    return refused(path, std::string(tr("it is no notebook of format 4")));
+  if (bytes->find('\0') != std::string::npos)
+    return refused(path, std::string(tr("it is no text")));
   return read_bytes(path, kind, *bytes, python);
 }
 

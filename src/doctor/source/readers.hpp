@@ -17,13 +17,16 @@ using Marks = std::vector<Mark>;
 Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree);
 /// The code cells, and their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
+/// JSON with cells, as format 4 has them.
+bool is_notebook(std::string_view bytes);
 /// Unmistakable lines alone; comments and texts over several lines are left out.
 Marks python_lines(std::string_view text);
 
-/// What Python's parser in the embedded script said; nullopt: no answer in that time. `python`: a
-/// path, or a name on the PATH.
+/// What Python's parser in the embedded script said; nullopt: no answer. `python`: a path, or a
+/// name on the PATH. `late`: that was because the time was over.
 std::optional<std::string> ask_interpreter(const std::string& python, const std::string& script,
-                                           std::string_view input, std::chrono::seconds most);
+                                           std::string_view input, std::chrono::seconds most,
+                                           bool& late);
 
 struct Line {
   int number = 0;

@@ -37,19 +37,19 @@ constexpr Row kRows[] = {
      msgid("leave it out, unless cuDNN itself is in doubt"), "pn"},
     {"visible_too_late", "SRC05", Severity::kError,
      "os.environ['CUDA_VISIBLE_DEVICES'] = '1' after a CUDA call",
-     msgid("too late: CUDA is initialised on line {1}"), "berth run --devices 1 -- python {file}",
+     msgid("too late: CUDA is initialised on line {1}"), "berth run {2} -- python {file}",
      msgid("or move it above what uses CUDA first"), "pn"},
     {"visible_maybe_late", "SRC05", Severity::kWarning,
      "os.environ['CUDA_VISIBLE_DEVICES'] = '1' after torch.cuda.is_available()",
      msgid("may be too late: line {1} has asked CUDA for its devices"),
-     "berth run --devices 1 -- python {file}", msgid("or move it above that line"), "pn"},
+     "berth run {2} -- python {file}", msgid("or move it above that line"), "pn"},
     {"export_in_subshell", "SRC06", Severity::kError, "!export CUDA_VISIBLE_DEVICES=1",
-     msgid("sets {0} in a shell of its own, which ends with the line"),
-     "%env CUDA_VISIBLE_DEVICES=1", msgid("in a cell before the first that uses CUDA"), "n"},
+     msgid("sets {0} in a shell of its own, which ends with the line"), "%env {2}",
+     msgid("in a cell before the first that uses CUDA"), "n"},
     {"visible_in_image", "SRC07", Severity::kWarning, "ENV CUDA_VISIBLE_DEVICES=0",
      msgid("chooses GPU {0} of those that the container gets; it hides none from it"),
-     "docker run --gpus '\"device=1,2\"' …",
-     msgid("chooses at the start; inside, they are 0 and 1"), "d"},
+     "docker run --gpus '\"device={2}\"' …",
+     msgid("chooses at the start; inside, they are numbered from 0"), "d"},
     {"setting_nobody_reads", "SRC08", Severity::kWarning,
      "os.environ['AMP_ENABLE'], os.environ['DIST_URL']",
      msgid("PyTorch does not read the variable {0}"), "",
@@ -57,7 +57,7 @@ constexpr Row kRows[] = {
            "init_process_group(init_method=…)"),
      "pn"},
     {"old_autocast", "SRC09", Severity::kInfo, "torch.cuda.amp.autocast()",
-     msgid("deprecated since PyTorch 2.4"), "torch.amp.autocast(\"cuda\")", "", "pn"},
+     msgid("deprecated since PyTorch 2.4"), "torch.amp.autocast({2})", "", "pn"},
     {"old_grad_scaler", "SRC09", Severity::kInfo, "torch.cuda.amp.GradScaler()",
      msgid("deprecated since PyTorch 2.4"), "torch.amp.GradScaler(\"cuda\")",
      msgid("bfloat16 needs no scaler"), "pn"},
@@ -109,14 +109,14 @@ constexpr Row kRows[] = {
      "", msgid("leave it out"), "nsd"},
     {"conda_pytorch", "SRC18", Severity::kWarning, "conda install -c pytorch cudatoolkit=11.3",
      msgid("the channel pytorch ended with PyTorch 2.5, so that {0} brings an old one"),
-     "pip install torch --index-url https://download.pytorch.org/whl/cu126",
+     "pip install torch --index-url https://download.pytorch.org/whl/{2}",
      msgid("or conda install -c conda-forge pytorch-gpu"), "nsdy"},
     {"extra_index", "SRC19", Severity::kWarning,
      "--extra-index-url https://download.pytorch.org/whl/cu121",
      msgid("a second index: pip takes the highest version of both, which can be a build for "
            "another CUDA or the CPU"),
      "--index-url {0}",
-     msgid("in a command for torch alone, or name the build: torch==VERSION+cu126"), "nsdr"},
+     msgid("in a command for torch alone, or name the build: torch==VERSION+{2}"), "nsdr"},
     {"nvcc_version", "SRC20", Severity::kInfo, "nvcc --version",
      msgid("the toolkit's version; PyTorch brings its own CUDA, and the driver has a third number"),
      "berth doctor", msgid("shows what is in use"), "nsd"},
@@ -185,9 +185,13 @@ constexpr Row kRows[] = {
      msgid("keeps the graph of every step: memory grows"), "{0}.detach()", "", "pn"},
     {"visible_with_blank", "SRC37", Severity::kError, "CUDA_VISIBLE_DEVICES=\"0, 1\"",
      msgid("\"{0}\" begins with a blank: CUDA drops it and all after it"),
-     "CUDA_VISIBLE_DEVICES=0,1", "", "pnsd"},
+     "CUDA_VISIBLE_DEVICES={2}", "", "pnsdy"},
+    {"visible_split", "SRC37", Severity::kError, "export CUDA_VISIBLE_DEVICES=0, 1",
+     msgid("the value ends at the blank: it is \"{0}\", and what follows is a word of its own"),
+     "CUDA_VISIBLE_DEVICES={2}", "", "nsd"},
     {"visible_ends_in_comma", "SRC37", Severity::kWarning, "CUDA_VISIBLE_DEVICES=0,",
-     msgid("ends in a comma: is a GPU missing?"), "CUDA_VISIBLE_DEVICES=0,1", "", "pnsd"},
+     msgid("ends in a comma: is a GPU missing?"), "CUDA_VISIBLE_DEVICES={2}",
+     msgid("or add the number that is missing"), "pnsdy"},
     {"service_without_gpu", "SRC38", Severity::kWarning,
      "compose: image: nvidia/cuda:… without a GPU",
      msgid("the service's image is for CUDA, and nothing gives it a GPU"), "gpus: all",
@@ -227,6 +231,19 @@ bool applies(const Row& row, Kind kind) {
   return std::string_view(row.kinds).find(letter(kind)) != std::string_view::npos;
 }
 
+/// The text with what the mark knows filled in.
+std::string filled(std::string all, const Source& source, const Mark& mark) {
+  const std::string meant = mark.meant.empty() ? "…" : mark.meant;
+  constexpr std::string_view kScript = "-- python {file}";
+  if (const auto at = all.find(kScript); source.kind == Kind::kNotebook && at != std::string::npos)
+    all.replace(at, kScript.size(), "-- jupyter lab {file}");
+  for (const auto& [place, value] : {std::pair("{file}", shell_word(printable(source.path))),
+                                     std::pair("{0}", mark.value), std::pair("{2}", meant)})
+    if (const auto at = all.find(place); at != std::string::npos)
+      all.replace(at, std::strlen(place), value);
+  return all;
+}
+
 Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   Finding finding;
   finding.id = row.id;
@@ -236,12 +253,8 @@ Finding finding_of(const Source& source, const Mark& mark, const Row& row) {
   finding.title = text(row.title, mark.value, mark.other);
   finding.evidence.push_back(mark.code);
   if (!mark.where.empty()) finding.evidence.push_back(mark.where);
-  std::string command = row.command;
-  for (const auto& [mark_of_it, value] :
-       {std::pair("{file}", shell_word(printable(source.path))), std::pair("{0}", mark.value)})
-    if (const auto at = command.find(mark_of_it); at != std::string::npos)
-      command.replace(at, std::strlen(mark_of_it), value);
-  finding.fix.push_back({std::move(command), row.says[0] == '\0' ? "" : std::string(tr(row.says))});
+  const std::string says = row.says[0] == '\0' ? "" : std::string(tr(row.says));
+  finding.fix.push_back({filled(row.command, source, mark), filled(says, source, mark)});
   finding.file = source.path;
   finding.line = mark.line;
   return finding;
@@ -281,6 +294,9 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
     else if (!once)
       diagnosis.checked.push_back(id);
   }
+  for (const std::string& id : only)
+    if (!found.contains(id) && id.starts_with("SRC"))
+      diagnosis.not_checked.push_back({id, text("it is about other kinds of files")});
   // The files in the order given, each from its top to its end.
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [&](const Finding& a, const Finding& b) {
@@ -294,7 +310,8 @@ model::Diagnosis diagnose(const std::vector<Source>& sources,
       std::max_element(diagnosis.findings.begin(), diagnosis.findings.end(),
                        [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   diagnosis.verdict =
-      worst == diagnosis.findings.end() || worst->severity == Severity::kInfo
+      model::is_empty_look(diagnosis) ? std::string(tr("nothing could be checked"))
+      : worst == diagnosis.findings.end() || worst->severity == Severity::kInfo
           ? std::string(tr("nothing wrong was found"))
           : fmt::format("{}:{}: {}", printable(worst->file), worst->line, worst->title);
   return diagnosis;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "doctor/device_list.hpp"
 
 namespace berth::doctor::source {
 namespace {
@@ -139,10 +140,9 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
   return std::any_of(words.begin(), words.end(), test);
 }
 
-/// From where on CUDA drops what is named; "" nowhere. A number begins with a digit, others are
-/// names.
+/// From where on CUDA drops what is named, for a blank before it; "" nowhere.
 std::string dropped_from(std::string_view value) {
-  for (const std::string_view token : split(value, ',')) {
+  for (const std::string_view token : listed_devices(value)) {
     const bool blank = trim(token).empty();
     if (!blank && (token.front() == ' ' || token.front() == '\t')) return std::string(token);
   }
@@ -168,6 +168,17 @@ bool is_wheel_index(std::string_view url) {
          contains(url, "download.pytorch.org/whl/rocm");
 }
 
+std::string wheel_tag(std::string_view url) {
+  const std::string_view tag = url.substr(url.find("/whl/") + 5);
+  return std::string(tag.substr(0, tag.find_first_of("/?# ")));
+}
+
+std::string wheel_tag_for(std::string_view package) {
+  const std::size_t digit = package.find_first_of("0123456789");
+  const bool is_old = digit != std::string_view::npos && package.substr(digit).starts_with("11");
+  return is_old ? "cu118" : "cu126";
+}
+
 void requirement_mark(Marks& marks, int line, std::string_view requirement) {
   const std::string name = lower(requirement.substr(0, requirement.find_first_of("=<>~![; @")));
   if (name != "tensorflow-gpu" && name != "tensorflow_gpu") return;
@@ -181,8 +192,8 @@ void requirement_mark(Marks& marks, int line, std::string_view requirement) {
                    {}});
 }
 
-void CommandMarks::mark(int line, const char* what, std::string value) {
-  marks_.push_back({line, what, std::move(value), 0, {}, {}});
+void CommandMarks::mark(int line, const char* what, std::string value, std::string meant) {
+  marks_.push_back({line, what, std::move(value), 0, {}, {}, std::move(meant)});
 }
 
 void CommandMarks::add_setting(int line, std::string_view name, std::string_view value) {
@@ -195,9 +206,14 @@ void CommandMarks::add_setting(int line, std::string_view name, std::string_view
   if (name == "LD_LIBRARY_PATH" && contains(value, "/cuda")) library_paths_.push_back(line);
   if (name != "CUDA_VISIBLE_DEVICES" || contains(value, "$")) return;
   if (const std::string from = dropped_from(value); !from.empty())
-    mark(line, "visible_with_blank", from);
+    mark(line, "visible_with_blank", from, plain_device_list(value));
   else if (trim(value).ends_with(','))
-    mark(line, "visible_ends_in_comma");
+    mark(line, "visible_ends_in_comma", {}, plain_device_list(value));
+}
+
+void CommandMarks::add_split_list(int line, std::string_view value, std::string_view rest) {
+  mark(line, "visible_split", std::string(value),
+       plain_device_list(std::string(value) + std::string(rest)));
 }
 
 void CommandMarks::pip(const Command& command, std::size_t from) {
@@ -207,7 +223,8 @@ void CommandMarks::pip(const Command& command, std::size_t from) {
       !any_word(given, [](const std::string& word) {
         return contains(word, "+cu") || contains(word, "+rocm");
       }))
-    mark(command.line, "extra_index", std::string(value_of(given, "--extra-index-url")));
+    mark(command.line, "extra_index", std::string(value_of(given, "--extra-index-url")),
+         wheel_tag(value_of(given, "--extra-index-url")));
   for (const std::string& word : given) {
     requirement_mark(marks_, command.line, word);
     const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ "));
@@ -225,12 +242,17 @@ std::size_t CommandMarks::settings(const Command& command) {
     exported = exported || words[first] == "export";
     if (name.empty() && words[first] != "export" && !is_one_of(words[first], kBefore)) break;
     if (name.empty()) continue;
-    // "0, 1" without quotes: the shell makes it two words.
-    std::string value = words[first].substr(name.size() + 1);
+    const std::string value = words[first].substr(name.size() + 1);
     const bool more = first + 1 < words.size();
-    if (value.ends_with(',') && more && to_number(words[first + 1]))
-      value += " " + words[first + 1];
-    if (exported || more) add_setting(command.line, name, value);
+    // "0, 1" without quotes: the shell makes it two words.
+    std::string rest;
+    while (name == "CUDA_VISIBLE_DEVICES" && (value + rest).ends_with(',') &&
+           first + 1 < words.size() && listed_number(words[first + 1]))
+      rest += words[++first];
+    if (!rest.empty())
+      add_split_list(command.line, value, rest);
+    else if (exported || more)
+      add_setting(command.line, name, value);
   }
   return first;
 }
@@ -260,7 +282,8 @@ void CommandMarks::conda(const Command& command) {
               word == "--channel=pytorch" || word.starts_with("pytorch::");
     if (word.starts_with("cudatoolkit") || word.starts_with("pytorch-cuda")) package = word;
   }
-  if (channel && !package.empty()) mark(command.line, "conda_pytorch", package);
+  if (channel && !package.empty())
+    mark(command.line, "conda_pytorch", package, wheel_tag_for(package));
 }
 
 void CommandMarks::add(const Command& command) {

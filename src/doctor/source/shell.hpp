@@ -24,6 +24,8 @@ class CommandMarks {
   explicit CommandMarks(Marks& marks) : marks_(marks) {}
   void add(const Command& command);
   void add_setting(int line, std::string_view name, std::string_view value);
+  /// CUDA_VISIBLE_DEVICES=0, 1 without quotes: "0," and the words behind it.
+  void add_split_list(int line, std::string_view value, std::string_view rest);
   /// After the last: what only several commands together show.
   void finish();
 
@@ -31,7 +33,7 @@ class CommandMarks {
   bool asks_toolkit_on_purpose = false;
 
  private:
-  void mark(int line, const char* what, std::string value = {});
+  void mark(int line, const char* what, std::string value = {}, std::string meant = {});
   std::size_t settings(const Command& command);
   void files(const Command& command, std::string_view program);
   void conda(const Command& command);
@@ -46,6 +48,10 @@ class CommandMarks {
 void requirement_mark(Marks& marks, int line, std::string_view requirement);
 /// A channel or index of PyTorch's wheels.
 bool is_wheel_index(std::string_view url);
+/// "cu121" of such an index.
+std::string wheel_tag(std::string_view url);
+/// The index for who had "cudatoolkit=11.3": of that major, so that the driver will do.
+std::string wheel_tag_for(std::string_view package);
 
 Marks shell_marks(std::string_view text);
 Marks dockerfile_marks(std::string_view text);

@@ -30,6 +30,7 @@ struct Mark {
   int other = 0;           // a second line that it speaks of; 0 none
   std::string code = {};   // the line itself, trimmed and printable
   std::string where = {};  // more about the place: "code cell 3, line 2"
+  std::string meant = {};  // what stands in the replacement: the list of GPUs as it was meant
 };
 
 struct Source {
@@ -40,14 +41,15 @@ struct Source {
   std::string no_tree;
 };
 
-/// A row: what a mark means. `title` may use {0} (value) and {1} (other line).
+/// A row: what a mark means. `title` may use {0} (value) and {1} (other line), `command` and `says`
+/// {0}, {2} (what was meant; "…" where the file does not tell) and {file}.
 struct Row {
   const char* what;
   const char* id;  // "SRC02"; several marks may be of one rule
   model::Severity severity;
   const char* seen;     // the line that it is about, for the list of rules
   const char* title;    // msgid
-  const char* command;  // to paste or to write instead, {file} is the file's name; "" none
+  const char* command;  // to paste or to write instead; "" none
   const char* says;     // msgid; "" where the command says it
   /// Which kinds of file it can be found in: letters of "pnsdry" (python, notebook, shell, docker,
   /// requirements, yaml).

@@ -60,6 +60,12 @@ constexpr Pair kPython[] = {
     {"half_without_scaler", 2,
      "import torch\nwith torch.autocast('cuda', torch.half):\n    f(x).backward()\n",
      "import torch\nwith torch.autocast('cuda', torch.half):\n    scaler.scale(f(x)).backward()\n"},
+    {"half_without_scaler", 3,
+     "import torch\nf(x).backward()\nwith torch.autocast('cuda', dtype=torch.float16):\n  f(x)\n",
+     "import torch\nf(x).backward()\nwith torch.autocast('cuda', dtype=torch.float16):\n"
+     "  with torch.inference_mode():\n    f(x)\nwith torch.no_grad(), torch.autocast('cuda', "
+     "torch.half):\n  f(x)\n@torch.inference_mode()\ndef g():\n  with torch.autocast('cuda', "
+     "torch.half):\n    f(x)\n"},
     {"benchmark_for_memory", 2,
      "import torch\ntorch.backends.cudnn.benchmark = True  # optimise memory\n",
      "import torch\ntorch.backends.cudnn.benchmark = True  # shapes are fixed\n"},
@@ -84,6 +90,10 @@ constexpr Pair kPythonOrder[] = {
      "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
      "import os, torch\nif a:\n  x = torch.ones(1, device='cuda:0')\nelse:\n  "
      "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_maybe_late", 4,
+     "import os, torch\nif a:\n  m = net().cuda()\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, torch\nif a:\n  m = net().cuda()\n  raise "
+     "SystemExit\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
     {"visible_maybe_late", 3,
      "import os, torch\ntorch.cuda.is_available()\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', "
      "'1')\n",
@@ -161,6 +171,14 @@ constexpr Pair kPythonOrder[] = {
     {"loss_keeps_graph", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss\n",
      "for x in data:\n  loss = f(x)\n  loss.backward()\n  total += loss.detach()\n"},
     {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  running = running + loss\n",
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  running = running + loss.detach()\n"
+     "  seen = loss + 1\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  self.total = loss / 2 + self.total\n",
+     "import torch\nfor x in data:\n  loss = f(x)\n  loss.backward()\n  with torch.no_grad():\n"
+     "    total += loss\n"},
+    {"loss_keeps_graph", 4,
      "for x in data:\n  loss = f(x)\n  loss.backward()\n  seen.append(loss)\n",
      "for x in data:\n  loss = 0\n  for y in x:\n    part = f(y)\n    loss += part\n  "
      "loss.backward()\n"},
@@ -194,8 +212,8 @@ constexpr Pair kShell[] = {
     {"nccl_debug", 1, "export NCCL_DEBUG=INFO\n",
      "export NCCL_DEBUG=WARN\ncat <<EOF\nexport NCCL_DEBUG=INFO\nEOF\n"},
     {"launch_blocking", 1, "export CUDA_LAUNCH_BLOCKING=1\n", "# export CUDA_LAUNCH_BLOCKING=1\n"},
-    {"visible_with_blank", 1, "export CUDA_VISIBLE_DEVICES=0, 1\n",
-     "export CUDA_VISIBLE_DEVICES=0,1\n"},
+    {"visible_split", 1, "export CUDA_VISIBLE_DEVICES=0, 1, 2\n",
+     "export CUDA_VISIBLE_DEVICES=0,1,2\n"},
     {"visible_with_blank", 1, "CUDA_VISIBLE_DEVICES=\"0, 1\" python a.py\n",
      "CUDA_VISIBLE_DEVICES=$A, python a.py\n"},
     {"visible_ends_in_comma", 1, "export CUDA_VISIBLE_DEVICES=0,\n",
@@ -205,11 +223,18 @@ constexpr Pair kShell[] = {
     {"batch_of_one_process", 2,
      "#!/bin/bash\n#SBATCH --gpus=2\n#SBATCH --ntasks=1\nsrun python train.py\n",
      "#!/bin/bash\n#SBATCH --gpus=2\n#SBATCH --ntasks-per-node=2\nsrun python train.py\n"},
+    {"batch_of_one_process", 1,
+     "#SBATCH --gres=gpu:4\nexport CUDA_VISIBLE_DEVICES=0,1,2,3\npython train.py\n",
+     "#SBATCH --gres=gpu:2\nCUDA_VISIBLE_DEVICES=0 python a.py &\nCUDA_VISIBLE_DEVICES=1 python "
+     "b.py\n"},
+    {"batch_of_one_process", 1, "#SBATCH --gres=gpu:4\nsrun --ntasks=1 python train.py\n",
+     "#SBATCH --gres=gpu:4\nsrun -n 4 python train.py\n"},
 };
 
 constexpr Pair kDockerfile[] = {
     {"visible_in_image", 2, "FROM x\nENV CUDA_VISIBLE_DEVICES=\"0\"\n",
      "FROM x\nENV CUDA_VISIBLE_DEVICES=\"\"\n"},
+    {"visible_split", 1, "ENV CUDA_VISIBLE_DEVICES=-1, 1\n", "ENV CUDA_VISIBLE_DEVICES=-1 A=1\n"},
     {"visible_in_image", 2, "FROM x\nENV CUDA_VISIBLE_DEVICES 0\n",
      "FROM x\nENV NVIDIA_VISIBLE_DEVICES all\n"},
     {"tensorflow_gpu", 4,
@@ -237,6 +262,16 @@ constexpr Pair kYaml[] = {
     {"conda_pytorch", 6,
      "channels:\n  - pytorch\n  - defaults\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n",
      "channels:\n  - conda-forge\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n"},
+    {"conda_pytorch", 2, "dependencies:\n  - pytorch-cuda=12.1\nchannels: [\"pytorch\", nvidia]\n",
+     "channels: [nvidia, conda-forge]\ndependencies: [pytorch-cuda=12.1]\n"},
+    {"conda_pytorch", 2, "channels: [pytorch]\ndependencies: [python, 'cudatoolkit=11.3']\n",
+     "channels:\n- conda-forge\ndependencies: [python, cudatoolkit=11.3]\n"},
+    {"visible_with_blank", 4,
+     "services:\n  a:\n    environment:\n      CUDA_VISIBLE_DEVICES: \"0, 1\"\n",
+     "services:\n  a:\n    environment:\n      CUDA_VISIBLE_DEVICES: \"0,1\"\n"},
+    {"visible_with_blank", 4,
+     "services:\n  a:\n    environment:\n    - \"CUDA_VISIBLE_DEVICES=0, 1\"\n",
+     "services:\n  a:\n    environment:\n    - CUDA_VISIBLE_DEVICES=${GPUS}\n"},
     {"tensorflow_gpu", 4, "dependencies:\n  - python\n  - pip:\n    - tensorflow-gpu\n",
      "dependencies:\n  - pip:\n    - numpy\n  - tensorflow-gpu\n"},
     {"service_without_gpu", 3,

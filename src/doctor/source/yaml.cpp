@@ -25,24 +25,78 @@ const Line* gpu_image(std::span<const Line> lines) {
   return found == lines.end() ? nullptr : &*found;
 }
 
-void conda_marks(Marks& marks, const Lines& lines) {
+/// "pytorch", whatever quotes it.
+std::string_view unquoted(std::string_view word) {
+  word = trim(word);
+  const bool quoted = word.size() > 1 && (word.front() == '"' || word.front() == '\'') &&
+                      word.back() == word.front();
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
+/// The items of "[a, b]".
+std::vector<std::string_view> flow_items(std::string_view list) {
+  std::vector<std::string_view> items;
+  if (!list.starts_with('[') || !list.ends_with(']')) return items;
+  for (const std::string_view item : split(list.substr(1, list.size() - 2), ','))
+    items.push_back(unquoted(item));
+  return items;
+}
+
+/// Wherever the section stands, and in either way of writing a list.
+bool has_pytorch_channel(const Lines& lines) {
   std::string_view section;
-  bool from_channel = false;
-  std::size_t pip = std::string_view::npos;  // the indent of its list
   for (const Line& line : lines) {
     if (!line.text.starts_with('-')) section = line.text;
-    if (section == "channels:" && line.text == "- pytorch") from_channel = true;
+    if (!section.starts_with("channels:")) continue;
+    if (section == "channels:" && line.text.starts_with("- ") &&
+        unquoted(line.text.substr(2)) == "pytorch")
+      return true;
+    for (const std::string_view item : flow_items(trim(section.substr(9))))
+      if (item == "pytorch") return true;
+  }
+  return false;
+}
+
+void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel) {
+  const bool named = item.starts_with("pytorch::");
+  const std::string_view package = named ? item.substr(9) : item;
+  if ((from_channel || named) &&
+      (package.starts_with("cudatoolkit") || package.starts_with("pytorch-cuda")))
+    marks.push_back({line, "conda_pytorch", std::string(item), 0, {}, {}, wheel_tag_for(package)});
+}
+
+void conda_marks(Marks& marks, const Lines& lines) {
+  const bool from_channel = has_pytorch_channel(lines);
+  std::size_t pip = std::string_view::npos;  // the indent of its list
+  for (const Line& line : lines) {
     if (line.indent <= pip) pip = std::string_view::npos;
     const bool listed = line.text.starts_with("- ");
-    const std::string_view item = listed ? trim(line.text.substr(2)) : line.text;
+    const std::string_view item = unquoted(listed ? line.text.substr(2) : line.text);
     if (listed && pip != std::string_view::npos) requirement_mark(marks, line.number, item);
     if (item == "pip:") pip = line.indent;
-    if (from_channel && (item.starts_with("cudatoolkit") || item.starts_with("pytorch-cuda")))
-      marks.push_back({line.number, "conda_pytorch", std::string(item), 0, {}, {}});
+    if (listed) conda_mark(marks, line.number, item, from_channel);
+    if (line.text.starts_with("dependencies:"))
+      for (const std::string_view one : flow_items(trim(line.text.substr(13))))
+        conda_mark(marks, line.number, one, from_channel);
+  }
+}
+
+/// `CUDA_VISIBLE_DEVICES: "0, 1"`, `- CUDA_VISIBLE_DEVICES=0, 1`.
+void setting_marks(Marks& marks, const Lines& lines) {
+  CommandMarks commands(marks);
+  constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES";
+  for (const Line& line : lines) {
+    std::string_view text = line.text;
+    if (text.starts_with("- ")) text = unquoted(text.substr(2));
+    if (!text.starts_with(kName)) continue;
+    text.remove_prefix(kName.size());
+    if (text.starts_with(':') || text.starts_with('='))
+      commands.add_setting(line.number, kName, unquoted(text.substr(1)));
   }
 }
 
 void compose_marks(Marks& marks, const Lines& lines) {
+  setting_marks(marks, lines);
   constexpr std::string_view given[] = {
       "runtime:", "driver:",     "gpus:", "capabilities:", "devices:", "extends:",
       "<<:",      "nvidia.com/", "*"};
@@ -57,7 +111,7 @@ void compose_marks(Marks& marks, const Lines& lines) {
     const std::span<const Line> service(at, end);
     const Line* image = gpu_image(service);
     if (image != nullptr && !any(service, given))
-      marks.push_back({image->number, "service_without_gpu", {}, 0, {}, {}});
+      marks.push_back({image->number, "service_without_gpu", {}, 0, {}, {}, {}});
     at = end - 1;
   }
 }
@@ -77,9 +131,9 @@ void kubernetes_marks(Marks& marks, std::span<const Line> document) {
   if (kind == document.end()) return;
   const Line* image = gpu_image(document);
   if (image != nullptr && !any(document, given))
-    marks.push_back({image->number, "pod_without_gpu", {}, 0, {}, {}});
+    marks.push_back({image->number, "pod_without_gpu", {}, 0, {}, {}, {}});
   if (kind->text == "kind: Deployment" && any(document, limit) && any(document, training))
-    marks.push_back({kind->number, "training_deployment", {}, 0, {}, {}});
+    marks.push_back({kind->number, "training_deployment", {}, 0, {}, {}, {}});
 }
 
 }  // namespace

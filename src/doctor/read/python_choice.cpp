@@ -1,0 +1,101 @@
+// Which Python somebody means by a path, a folder or a name, and whether there is one.
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/facts/python.hpp"
+#include "doctor/read/place.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Where conda and its kin keep environments.
+std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
+  const std::string home = variable(environment, "HOME");
+  std::vector<std::string> roots{variable(environment, "MAMBA_ROOT_PREFIX")};
+  if (const std::string conda = variable(environment, "CONDA_EXE"); !conda.empty())
+    roots.push_back(parent(parent(conda)));
+  for (const char* root :
+       {"/miniconda3", "/anaconda3", "/miniforge3", "/mambaforge", "/micromamba"})
+    roots.push_back(home + root);
+  roots.emplace_back("/opt/conda");
+  std::erase(roots, "");
+  return roots;
+}
+
+}  // namespace
+
+std::vector<std::string> conda_names(const Tree& tree, const Fact<Environment>& environment) {
+  std::vector<std::string> names;
+  for (const std::string& root : conda_roots(environment)) {
+    if (tree.exists(root + "/conda-meta")) names.emplace_back("base");
+    for (const std::string& name : tree.list(root + "/envs").value_or({})) names.push_back(name);
+  }
+  return names;
+}
+
+std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
+                         const std::string& name) {
+  std::vector<std::string> prefixes;
+  if (name.find('/') != std::string::npos) prefixes.push_back(name);
+  for (const std::string& root : conda_roots(environment))
+    prefixes.push_back(name == "base" ? root : root + "/envs/" + name);
+  const std::string home = variable(environment, "HOME");
+  const std::string known = tree.read(home + "/.conda/environments.txt").value_or("");
+  for (const std::string_view line : split(known, '\n'))
+    if (trim(line).ends_with("/" + name)) prefixes.emplace_back(trim(line));
+  for (const std::string& prefix : prefixes)
+    if (tree.exists(prefix + "/conda-meta")) return prefix + "/bin/python";
+  return "";
+}
+
+Fact<LostEnvironment> collect_lost_environment(const Tree& tree,
+                                               const Fact<Environment>& environment,
+                                               bool recorded) {
+  return tree.watched([&]() -> Fact<LostEnvironment> {
+    for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+      const std::string prefix = variable(environment, name);
+      if (!prefix.starts_with('/')) continue;
+      if (tree.node(prefix).is_absent()) return LostEnvironment{name, prefix, "", ""};
+      const std::string program = prefix + "/bin/python";
+      const auto link = tree.link(program);
+      if (!recorded && link && tree.node(program).is_absent()) {
+        // "python" leads to "python3", and that to where the program was.
+        std::string at = program, next = *link;
+        for (int step = 0; step < 8; ++step) {
+          at = next.starts_with('/') ? next : parent(at) + "/" + next;
+          const auto further = tree.link(at);
+          if (!further) break;
+          next = *further;
+        }
+        return LostEnvironment{name, prefix, program, at};
+      }
+      return {};
+    }
+    return {};
+  });
+}
+
+std::string why_no_python(const Tree& tree, const std::string& path, bool recorded) {
+  const auto node = tree.node(path);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (recorded)
+    return node.is_absent() && !tree.exists(parent(parent(path)) + "/lib") ? text("it is not there")
+                                                                           : "";
+  if (node.is_absent()) {
+    const auto link = tree.link(path);
+    return link ? text("it is a link to {}, and nothing is there", printable(*link))
+                : text("it is not there");
+  }
+  if (!node) return "";
+  if (node->type == NodeType::kFolder) return text("it is a folder");
+  if (node->type != NodeType::kFile) return text("it is no regular file");
+  if ((node->mode & 0111) == 0) return text("it may not be executed");
+  const std::string real = tree.resolve(path).value_or(path);
+  const std::string real_name = real.substr(real.rfind('/') + 1);
+  for (const std::string& one : {name, real_name})
+    if (one.starts_with("python") || one.starts_with("pypy")) return "";
+  return text("its name is no Python's");
+}
+
+}  // namespace berth::doctor

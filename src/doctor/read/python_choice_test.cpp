@@ -1,0 +1,85 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "doctor/diagnose.hpp"
+#include "doctor/facts/python.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+struct Machine {
+  berth::system::TemporaryTree files;
+
+  void program(const std::string& path, unsigned mode = 0755) {
+    files.put(path.substr(1), "ELF");
+    std::filesystem::permissions(files.path + path, std::filesystem::perms(mode));
+  }
+  void link(const std::string& path, const std::string& target) {
+    std::filesystem::create_directories(std::filesystem::path(files.path + path).parent_path());
+    std::filesystem::create_symlink(target, files.path + path);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is no Python is told apart from one") {
+  Machine machine;
+  machine.program("/usr/bin/python3.11");
+  machine.program("/usr/bin/ls");
+  machine.program("/etc/passwd", 0644);
+  machine.link("/venv/bin/python", "/usr/bin/python3.9");
+  machine.link("/own/bin/interpreter", "/usr/bin/python3.11");
+  const Tree tree(machine.files.path);
+  const auto why = [&](const char* path) { return why_no_python(tree, path, false); };
+  CHECK(why("/usr/bin/python3.11").empty());
+  CHECK(why("/own/bin/interpreter").empty());
+  CHECK(why("/usr/bin/ls") == "its name is no Python's");
+  CHECK(why("/etc/passwd") == "it may not be executed");
+  CHECK(why("/usr/bin") == "it is a folder");
+  CHECK(why("/none") == "it is not there");
+  CHECK(why("/venv/bin/python") == "it is a link to /usr/bin/python3.9, and nothing is there");
+  // A bundle has packages and no programs.
+  machine.files.put("recorded/lib/x", "");
+  CHECK(why_no_python(tree, "/recorded/bin/python", true).empty());
+  CHECK_FALSE(why_no_python(tree, "/none/bin/python", true).empty());
+}
+
+TEST_CASE("an active environment that is gone is a finding, one that is there is none") {
+  Machine machine;
+  machine.program("/usr/bin/python3.11");
+  machine.link("/venv/bin/python", "python3");
+  machine.link("/venv/bin/python3", "/usr/bin/python3.9");
+  machine.link("/well/bin/python", "/usr/bin/python3.11");
+  const Tree tree(machine.files.path);
+  const auto found = [&](const char* name, const char* value) {
+    const Fact<Environment> environment = Environment{{name, value}};
+    Facts facts;
+    facts.process.environment = environment;
+    facts.python.lost_environment = collect_lost_environment(tree, environment, false);
+    const auto findings = diagnose(facts, Knowledge{}, {"ENV23"}).findings;
+    return findings.empty() ? "" : findings[0].title;
+  };
+  CHECK(found("VIRTUAL_ENV", "/well").empty());
+  CHECK(found("PATH", "/none").empty());
+  CHECK(found("VIRTUAL_ENV", "/none") ==
+        "VIRTUAL_ENV names an environment that is not there: /none");
+  CHECK(found("CONDA_PREFIX", "/none").starts_with("CONDA_PREFIX"));
+  CHECK(found("VIRTUAL_ENV", "/venv") ==
+        "the Python of /venv is gone: /usr/bin/python3.9 is not there");
+}
+
+TEST_CASE("a Python's release is told by what lies beside it") {
+  Machine machine;
+  machine.program("/usr/bin/python3.11");
+  machine.files.put("usr/lib/python3.11/os.py", "");
+  const Tree tree(machine.files.path);
+  CHECK(collect_python(tree, Environment{}, "/usr/bin/python3.11").release == "3.11");
+  machine.files.put("usr/include/python3.11/patchlevel.h", "#define PY_VERSION \"3.11.2\"\n");
+  CHECK(collect_python(tree, Environment{}, "/usr/bin/python3.11").release == "3.11.2");
+  machine.files.put("venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.4\n");
+  machine.link("/venv/bin/python", "/usr/bin/python3.11");
+  CHECK(collect_python(tree, Environment{}, "/venv/bin/python").release == "3.11.4");
+}

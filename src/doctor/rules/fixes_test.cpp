@@ -1,0 +1,90 @@
+// What a fix does beside what it should: nothing.
+#include <doctest/doctest.h>
+
+#include <regex>
+
+#include "doctor/rules/ground_for_tests.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
+#include "doctor/rules/sight.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+void add(Facts& facts, const std::string& name, const std::string& version) {
+  auto all = facts.python.distributions.value_or({});
+  all.push_back({name, version, "/venv/site/" + name + "-" + version + ".dist-info", 0, {}, ""});
+  facts.python.distributions = all;
+}
+
+std::string fix_of(const Facts& facts, const char* rule) {
+  const auto found = diagnose(facts, Knowledge{}, {rule}).findings;
+  return found.empty() || found[0].fix.empty() ? "" : found[0].fix[0].command;
+}
+
+}  // namespace
+
+TEST_CASE("the driver is purged without the container toolkit and without CUDA's") {
+  const std::string command = purge_of_driver("sudo ");
+  const auto purged = [&](const std::string& package) {
+    std::string rest = command;
+    for (std::smatch word; std::regex_search(rest, word, std::regex("'([^']*)'"));
+         rest = word.suffix())
+      if (std::regex_search(package, std::regex(word[1].str(), std::regex::extended))) return true;
+    return false;
+  };
+  for (const char* package : {"nvidia-driver-550", "nvidia-dkms-550-open", "libnvidia-compute-550",
+                              "libnvidia-gl-550", "nvidia-utils-550", "libcuda1", "cuda-drivers"}) {
+    CAPTURE(package);
+    CHECK(purged(package));
+  }
+  for (const char* package : {"nvidia-container-toolkit", "nvidia-container-toolkit-base",
+                              "libnvidia-container1", "libnvidia-container-tools",
+                              "nvidia-cuda-toolkit", "nvidia-docker2", "cuda-toolkit-12-4"}) {
+    CAPTURE(package);
+    CHECK_FALSE(purged(package));
+  }
+}
+
+TEST_CASE("of wheels for two CUDAs those stay that the driver serves") {
+  for (const auto& [driver, cuda, kept] :
+       {std::tuple("535.183.01", "12.2", "nvidia-nccl-cu12==2.27.3"),
+        std::tuple("580.95.05", "13.0", "nvidia-nccl-cu13==2.28.3")}) {
+    Facts facts = tests::workstation(driver, cuda);
+    add(facts, "nvidia-nccl-cu12", "2.27.3");
+    add(facts, "nvidia-nccl-cu13", "2.28.3");
+    CHECK(fix_of(facts, "LIB03").find(kept) != std::string::npos);
+  }
+}
+
+TEST_CASE("steps that follow each other are one way to mend it, not two") {
+  Facts facts = healthy();
+  facts.container.kind = Fact<std::string>();
+  facts.container.engines.docker_snap = std::string("/snap/docker");
+  const auto found = diagnose(facts, Knowledge{}, {"CTR05"}).findings;
+  REQUIRE(found.size() == 1);
+  REQUIRE(found[0].fix.size() == 1);
+  CHECK(found[0].fix[0].command.starts_with("sudo snap remove docker\nsudo apt-get install"));
+}
+
+TEST_CASE("a build for the processor is replaced by the same release where the tables have it") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.distributions = std::vector<Distribution>{};
+  facts.python.torch = TorchBuild{"/venv/torch/version.py", 0, "2.8.0+cpu", {}, {}, {}};
+  const std::string command = fix_of(facts, "FW01");
+  CHECK(command.find("'torch==2.8.*'") != std::string::npos);
+}
+
+TEST_CASE("a closed node is mended where its mode comes from, not by hand") {
+  Facts facts = healthy();
+  auto nodes = *facts.nvidia.nodes;
+  nodes[0].node.mode = 0600;
+  nodes[0].node.open_error = 13;
+  facts.nvidia.nodes = nodes;
+  const auto found = diagnose(facts, Knowledge{}, {"DRV12"}).findings;
+  REQUIRE(found.size() == 1);
+  for (const auto& fix : found[0].fix) CHECK(fix.command.find("chmod") == std::string::npos);
+  CHECK(found[0].fix.size() == 2);
+  facts.nvidia.parameters = std::map<std::string, std::string>{{"DeviceFileMode", "384"}};
+  CHECK(diagnose(facts, Knowledge{}, {"DRV12"}).findings[0].fix.size() == 1);
+}

@@ -1,0 +1,81 @@
+// What stands in a replacement is what the line says, never another GPU.
+#include <doctest/doctest.h>
+
+#include "doctor/source/source.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+/// The first command to write instead that any rule has for the line; "" none.
+std::string instead(Kind kind, const std::string& bytes, const char* rule) {
+  const auto diagnosis = diagnose({read_bytes("train.py", kind, bytes)}, {rule});
+  return diagnosis.findings.empty() ? "" : diagnosis.findings[0].fix[0].command;
+}
+
+std::string late(const std::string& value) {
+  return instead(Kind::kPython,
+                 "import os, torch\nm.cuda()\nos.environ['CUDA_VISIBLE_DEVICES'] = " + value + "\n",
+                 "SRC05");
+}
+
+std::string in_notebook(const std::string& line) {
+  return instead(Kind::kNotebook,
+                 R"({"cells": [{"cell_type": "code", "source": [")" + line + R"("]}]})", "SRC06");
+}
+
+}  // namespace
+
+TEST_CASE("a replacement names the GPUs that the line names") {
+  CHECK(late("'3'") == "berth run --devices 3 -- python train.py");
+  CHECK(late("'0, 2'") == "berth run --devices 0,2 -- python train.py");
+  CHECK(late("''") == "berth run --gpus none -- python train.py");
+  CHECK(late("'-1'") == "berth run --gpus none -- python train.py");
+  CHECK(late("str(args.gpu)") == "berth run --devices … -- python train.py");
+  const auto shell = [](const char* line) { return instead(Kind::kShell, line, "SRC37"); };
+  CHECK(shell("export CUDA_VISIBLE_DEVICES='0, 2'\n") == "CUDA_VISIBLE_DEVICES=0,2");
+  CHECK(shell("export CUDA_VISIBLE_DEVICES=0, 2\n") == "CUDA_VISIBLE_DEVICES=0,2");
+  CHECK(shell("export CUDA_VISIBLE_DEVICES=3,2,\n") == "CUDA_VISIBLE_DEVICES=3,2");
+  CHECK(instead(Kind::kDockerfile, "ENV CUDA_VISIBLE_DEVICES=5\n", "SRC07") ==
+        "docker run --gpus '\"device=5\"' …");
+}
+
+TEST_CASE("a replacement sets the variable that the line sets") {
+  CHECK(in_notebook("!export CUDA_VISIBLE_DEVICES=3") == "%env CUDA_VISIBLE_DEVICES=3");
+  CHECK(in_notebook("!export CUDA_VISIBLE_DEVICES=") == "%env CUDA_VISIBLE_DEVICES=");
+  CHECK(in_notebook("!export NCCL_DEBUG=INFO") == "%env NCCL_DEBUG=INFO");
+  CHECK(in_notebook("!export LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH") == "%env LD_LIBRARY_PATH=…");
+}
+
+TEST_CASE("a replacement serves the driver that served the line, and starts what the file is") {
+  const auto conda = [](const char* package) {
+    return instead(Kind::kShell, std::string("conda install pytorch -c pytorch ") + package + "\n",
+                   "SRC18");
+  };
+  CHECK(conda("cudatoolkit=11.3").ends_with("/whl/cu118"));
+  CHECK(conda("pytorch-cuda=12.1").ends_with("/whl/cu126"));
+  CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18")
+            .ends_with("/whl/cu118"));
+  CHECK(instead(Kind::kNotebook,
+                R"json({"cells": [{"cell_type": "code", "source": ["import torch\n", )json"
+                R"json("torch.cuda.set_device('cpu')"]}]})json",
+                "SRC02") == "berth run --gpus none -- jupyter lab train.py");
+}
+
+TEST_CASE("a replacement keeps what else a call was given") {
+  const auto old = [](const std::string& call) {
+    return instead(Kind::kPython, "import torch\nx = " + call + "\n", "SRC09");
+  };
+  CHECK(old("torch.cuda.amp.autocast()") == "torch.amp.autocast(\"cuda\")");
+  CHECK(old("torch.cuda.amp.autocast(enabled=use)") == "torch.amp.autocast(\"cuda\", enabled=use)");
+  CHECK(old("torch.cuda.amp.autocast(**more)") == "torch.amp.autocast(\"cuda\", …)");
+}
+
+TEST_CASE("an index's own CUDA is the one that a pinned wheel is named by") {
+  const auto diagnosis =
+      diagnose({read_bytes("requirements.txt", Kind::kRequirements,
+                           "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n")});
+  REQUIRE(diagnosis.findings.size() == 1);
+  CHECK(diagnosis.findings[0].fix[0].says.find("VERSION+cu121") != std::string::npos);
+}
+
+}  // namespace berth::doctor::source
