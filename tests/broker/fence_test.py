@@ -22,7 +22,7 @@ import tempfile
 import time
 import unittest
 
-from machine import Machine, switch_off, switch_on, wait_until
+from machine import Machine, switch_off, switch_on, unified, wait_until
 
 BERTH, PROBE = (os.path.abspath(word) for word in sys.argv[1:3])
 SOAK = "BERTH_SOAK" in os.environ
@@ -38,16 +38,6 @@ WAYS = {
     "setsid": SAY + "setsid -w sh $NODES/try",
     "two forks": SAY + "(setsid sh -c 'sh $NODES/try > $OUT.new; mv $OUT.new $OUT' &) & until [ -e $OUT ]; do sleep 0.01; done; cat $OUT",
 }
-
-
-def unified():
-    """Where cgroup v2 is, and the folder of our own group in it; None where it is not."""
-    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        if " - cgroup2 " in line:
-            point = pathlib.Path(line.split(" ")[4])
-            mine = [row[3:] for row in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if row.startswith("0::")]
-            return point, point / mine[0].lstrip("/")
-    return None
 
 
 def bpf(command, **at):

@@ -62,6 +62,16 @@ class Client(http.client.HTTPConnection):
             return answer.status, json.loads(answer.read())
 
 
+def unified():
+    """Where cgroup v2 is, and the folder of our own group in it; None where it is not."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        if " - cgroup2 " in line:
+            point = pathlib.Path(line.split(" ")[4])
+            mine = [row[3:] for row in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if row.startswith("0::")]
+            return point, point / mine[0].lstrip("/")
+    return None
+
+
 class Machine(unittest.TestCase):
     berth = ""
     machine = "lab-4x3090"

@@ -10,11 +10,13 @@ import pathlib
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import unittest
 
 import machine_of_all
+from machine import unified
 from machine_of_all import MachineOfAll, processes_with, wait_until
 
 NO_NAME = 54321  # as of a user whom only a directory service knows, and that does not answer
@@ -99,6 +101,30 @@ class Users(MachineOfAll):
         self.assertEqual(boss("logs", "-f", job).stdout, "x" * 3_000_000 + "\nend\n")
         self.assertEqual(boss("logs", job).stdout, alice("logs", job).stdout)
         self.assertIn("E0902", bob("logs", job).stderr)
+
+    @unittest.skipIf(unified() is None, "no cgroup v2 here")
+    def test_settings_have_leases_enforced(self):
+        group = unified()[0] / f"berth-test-{os.getpid()}-settings"
+        group.mkdir()
+        self.addCleanup(group.rmdir)
+        for n in range(4):  # no driver here serves them: ENXIO where the kernel lets it
+            os.mknod(f"/run/nvidia{n}", stat.S_IFCHR | 0o666, os.makedev(195, n))
+            self.addCleanup(os.unlink, f"/run/nvidia{n}")
+        settings = pathlib.Path("/run/enforce.toml")
+
+        def opens(*prefix, inside):
+            script = "for n in 0 1 2 3; do (: < /run/nvidia$n) 2>&1; done"
+            said = subprocess.run([*prefix, "sh", "-c", script], capture_output=True, text=True, env=self.of_the_system,
+                                  preexec_fn=lambda: (group / "cgroup.procs").write_text("0") if inside else None).stdout
+            return ["No such device" in line for line in said.splitlines()]
+
+        for mode, allowed in (("observe", True), ("enforce", False)):
+            settings.write_text(f'mode = "{mode}"\n')
+            self.stop()
+            self.serve(None, "--config", str(settings), *(["--enforce-on", str(group)] if mode == "enforce" else []))
+            self.assertEqual((opens(inside=True), opens(inside=False)), ([allowed] * 4, [True] * 4), mode)
+        # And a job opens what it has a lease on.
+        self.assertEqual(sorted(opens(self.berth, "run", "--gpus", "1", "--", inside=True)), [False] * 3 + [True])
 
     def test_what_is_anothers_is_called_so(self):
         alice, bob = self.person("alice"), self.person("bob")
