@@ -1,13 +1,17 @@
 #include "serve/server.hpp"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -196,6 +200,35 @@ TEST_CASE("who opens too many connections loses the oldest idle one") {
   say(clients.back(), get("/last"));
   CHECK(has(hear(clients.back(), "/last"), "200"));
   CHECK(has(hear(clients.front(), ""), "<closed>"));
+}
+
+TEST_CASE("what a killed server's child still has is waited for") {
+  const Running server;  // for its folder
+  const std::string path = server.folder.path + "/killed";
+  std::array<int, 2> ready{};
+  REQUIRE(::pipe(ready.data()) == 0);
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    boost::asio::io_context loop;
+    const auto mine = Server::listen(
+        loop, path, false, [](const Call&, const Answer&) {}, [] {});
+    if (::fork() == 0) {  // has its lock and its socket
+      ::poll(nullptr, 0, 300);
+      ::_exit(0);
+    }
+    [[maybe_unused]] const auto told = ::write(ready[1], "", mine ? 1 : 0);
+    ::pause();
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  ::kill(killed, SIGKILL);
+  siginfo_t how;
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(killed), &how, WEXITED | WNOWAIT) == 0);
+  boost::asio::io_context loop;
+  CHECK(Server::listen(
+      loop, path, false, [](const Call&, const Answer&) {}, [] {}));
+  ::waitpid(killed, nullptr, 0);
+  for (const int end : ready) ::close(end);
 }
 
 TEST_CASE("one path has one server, and what a dead one left is replaced") {

@@ -1,6 +1,7 @@
 #include "serve/socket_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "system/device_locks.hpp"
 #include "system/runtime_folder.hpp"
 
 namespace berth::serve {
@@ -52,6 +54,15 @@ bool is_served(const std::string& path) {
          errno == EAGAIN;
 }
 
+/// Nobody alive has taken the lock: its broker was killed while it forked a child, which has the
+/// lock and the socket as well until it has closed what is not its own.
+bool is_left_by_the_dead(const std::string& lock) {
+  const auto holder = system::holder_of(lock);
+  if (!holder) return true;
+  char name = 0;
+  return ::readlink(fmt::format("/proc/{}/exe", *holder).c_str(), &name, 1) < 0 && errno == ENOENT;
+}
+
 /// It listens before it has its name, so that there is no moment in which nobody is there.
 Result<Descriptor> listen_at(const std::string& path, bool for_all) {
   const std::string made = path + ".new";
@@ -76,7 +87,11 @@ Result<SocketFile> SocketFile::make(const std::string& path, bool for_all) {
   Descriptor lock(
       ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return cannot_listen(path, errno);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(path)) return is_taken(path);
+  constexpr int kPause = 20, kMostPauses = 50;  // milliseconds
+  for (int pauses = 0; ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || is_served(path); ++pauses) {
+    if (pauses == kMostPauses || !is_left_by_the_dead(path + ".lock")) return is_taken(path);
+    ::poll(nullptr, 0, kPause);
+  }
   auto socket = listen_at(path, for_all);
   if (!socket) return std::move(socket).error();
   return SocketFile(path, std::move(lock), *std::move(socket));
