@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,8 +37,8 @@ enum class JobState : unsigned char {
 /// A process by what is never used twice while the machine runs.
 struct ProcessId {
   std::int64_t pid = 0;
-  std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
-  bool operator==(const ProcessId&) const = default;
+  std::uint64_t start_ticks = 0;                       // field 22 of /proc/PID/stat
+  auto operator<=>(const ProcessId&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// A unit (a device, or a partition) that the job has, or memory on it.

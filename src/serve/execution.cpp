@@ -324,6 +324,7 @@ void Execution::press(policy::Instant at) {
 // What time brings.
 
 void Execution::mind_time() {
+  watches_.look_again();
   stop_what_is_over_its_limit();
   broker_.turn_to_cpu(now());
   // A limit holds also where nothing can be written down.

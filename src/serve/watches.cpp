@@ -3,7 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio.hpp>
+#include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "base/file.hpp"
@@ -25,71 +28,131 @@ std::optional<std::uint32_t> uid_of(std::int64_t pid) {
   return status ? system::parse_status(*status).uid : std::nullopt;
 }
 
+/// Certainly: what cannot be looked at, for want of descriptors, is not gone.
+bool is_gone(const model::ProcessId& process, int handle) {
+  const auto pid = static_cast<pid_t>(process.pid);
+  const long there =
+      handle >= 0 ? ::syscall(SYS_pidfd_send_signal, handle, 0, nullptr, 0) : ::kill(pid, 0);
+  if (there != 0 && errno == ESRCH) return true;
+  const auto ticks = start_ticks_of(process.pid);
+  return ticks && *ticks != process.start_ticks;  // its number was given to another
+}
+
 struct Watches::Watch {
-  model::ProcessId process;
-  std::unique_ptr<asio::posix::stream_descriptor> handle;
+  std::unique_ptr<asio::posix::stream_descriptor> handle;  // none: too many files are open
+  std::set<JobId> jobs;
+
+  [[nodiscard]] bool send(const model::ProcessId& process, int number) const {
+    if (handle)
+      return ::syscall(SYS_pidfd_send_signal, handle->native_handle(), number, nullptr, 0) == 0;
+    return !is_gone(process, -1) && ::kill(static_cast<pid_t>(process.pid), number) == 0;
+  }
 };
 
 Watches::Watches(asio::io_context& loop, std::function<void(JobId)> all_gone)
     : loop_(loop), all_gone_(std::move(all_gone)) {}
 Watches::~Watches() = default;
 
-void Watches::watch(JobId job, const std::vector<model::ProcessId>& processes) {
-  auto& watches = watched_[job];
-  watches.clear();
-  for (const model::ProcessId& one : processes) {
-    const int handle = static_cast<int>(::syscall(SYS_pidfd_open, one.pid, 0));
-    // Not this process any more: its number was given to another.
-    if (handle >= 0 && start_ticks_of(one.pid) != one.start_ticks) {
-      ::close(handle);
-      continue;
-    }
-    if (handle < 0) continue;
-    watches.push_back({one, std::make_unique<asio::posix::stream_descriptor>(loop_, handle)});
-    watches.back().handle->async_wait(asio::posix::stream_descriptor::wait_read,
-                                      [this, job, one](boost::system::error_code problem) {
-                                        if (!problem) gone(job, one);
-                                      });
+Watches::Watch* Watches::watch_of(const model::ProcessId& process) {
+  const auto found = watches_.find(process);
+  if (found != watches_.end()) return &found->second;
+  const int handle = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
+  if (is_gone(process, handle)) {
+    if (handle >= 0) ::close(handle);
+    return nullptr;
   }
-  if (!watches.empty() || processes.empty()) return;
+  Watch& watch = watches_[process];
+  if (handle < 0) return &watch;
+  watch.handle = std::make_unique<asio::posix::stream_descriptor>(loop_, handle);
+  watch.handle->async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, process](boost::system::error_code problem) {
+                             if (!problem) gone(process);
+                           });
+  return &watch;
+}
+
+void Watches::watch(JobId job, const std::vector<model::ProcessId>& processes) {
+  std::vector<model::ProcessId> there;
+  for (const model::ProcessId& one : processes)
+    if (Watch* watch = watch_of(one)) {
+      watch->jobs.insert(job);
+      there.push_back(one);
+    }
+  const auto before = watched_.find(job);
+  if (before != watched_.end())
+    for (const model::ProcessId& one : before->second)
+      if (std::find(there.begin(), there.end(), one) == there.end()) leave(one, job);
+  const bool is_alone = there.empty();
+  watched_[job] = std::move(there);
+  if (!is_alone || processes.empty()) return;
   watched_.erase(job);
   asio::post(loop_, [this, job] { all_gone_(job); });
 }
 
+void Watches::leave(const model::ProcessId& process, JobId job) {
+  const auto found = watches_.find(process);
+  if (found == watches_.end()) return;
+  found->second.jobs.erase(job);
+  if (!found->second.jobs.empty()) return;
+  // Who had a lease often asks for the next one.
+  constexpr std::size_t kMostIdle = 256;
+  idle_.insert(process);
+  while (idle_.size() > kMostIdle) forget_idle(*idle_.begin());
+}
+
+void Watches::forget_idle(const model::ProcessId process) {
+  const auto found = watches_.find(process);
+  if (found != watches_.end() && found->second.jobs.empty()) watches_.erase(found);
+  idle_.erase(process);
+}
+
 void Watches::forget(JobId job) {
-  watched_.erase(job);
+  const auto found = watched_.extract(job);
+  if (found.empty()) return;
+  for (const model::ProcessId& one : found.mapped()) leave(one, job);
 }
 
 bool Watches::signal(JobId job, int number) {
   const auto found = watched_.find(job);
-  if (found == watched_.end()) return false;
-  for (const Watch& one : found->second)
-    if (::syscall(SYS_pidfd_send_signal, one.handle->native_handle(), number, nullptr, 0) == 0)
-      return true;
-  return false;
+  return found != watched_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const model::ProcessId& one) {
+           return watches_.at(one).send(one, number);
+         });
 }
 
 void Watches::signal_others(JobId job, int number) {
   const auto found = watched_.find(job);
   if (found == watched_.end()) return;
   for (std::size_t i = 1; i < found->second.size(); ++i)
-    ::syscall(SYS_pidfd_send_signal, found->second[i].handle->native_handle(), number, nullptr, 0);
+    static_cast<void>(watches_.at(found->second[i]).send(found->second[i], number));
 }
 
 std::vector<JobRoot> Watches::roots() const {
   std::vector<JobRoot> roots;
-  for (const auto& [job, watches] : watched_)
-    for (const Watch& one : watches) roots.push_back({job, one.process.pid});
+  for (const auto& [job, processes] : watched_)
+    for (const model::ProcessId& one : processes) roots.push_back({job, one.pid});
   return roots;
 }
 
-void Watches::gone(JobId job, const model::ProcessId& process) {
-  const auto found = watched_.find(job);
-  if (found == watched_.end()) return;
-  std::erase_if(found->second, [&](const Watch& one) { return one.process == process; });
-  if (!found->second.empty()) return;
-  watched_.erase(found);
-  all_gone_(job);
+void Watches::look_again() {
+  std::vector<model::ProcessId> gone_ones;
+  for (const auto& [process, watch] : watches_)
+    if (!watch.handle && is_gone(process, -1)) gone_ones.push_back(process);
+  for (const model::ProcessId& one : gone_ones) gone(one);
+}
+
+void Watches::gone(const model::ProcessId process) {
+  idle_.erase(process);
+  const auto found = watches_.extract(process);
+  if (found.empty()) return;
+  for (const JobId job : found.mapped().jobs) {
+    const auto of_job = watched_.find(job);
+    if (of_job == watched_.end()) continue;
+    std::erase(of_job->second, process);
+    if (!of_job->second.empty()) continue;
+    watched_.erase(of_job);
+    all_gone_(job);
+  }
 }
 
 }  // namespace berth::serve

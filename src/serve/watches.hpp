@@ -1,11 +1,13 @@
 // Watches: the processes that jobs live by, held by pidfd, so that a number which the kernel gives
-// away again is never mistaken for the one that had it.
+// away again is never mistaken for the one that had it. One for each process, however many jobs it
+// has: files that may be open are few. Where there is none left, look_again() does without.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "model/job.hpp"
@@ -38,14 +40,21 @@ class Watches {
   /// To all of them but the first.
   void signal_others(model::JobId job, int number);
   [[nodiscard]] std::vector<JobRoot> roots() const;
+  /// For processes that nothing tells of: now and then.
+  void look_again();
 
  private:
   struct Watch;
-  void gone(model::JobId job, const model::ProcessId& process);
+  [[nodiscard]] Watch* watch_of(const model::ProcessId& process);
+  void leave(const model::ProcessId& process, model::JobId job);
+  void forget_idle(model::ProcessId process);
+  void gone(model::ProcessId process);
 
   boost::asio::io_context& loop_;
   std::function<void(model::JobId)> all_gone_;
-  std::map<model::JobId, std::vector<Watch>> watched_;
+  std::map<model::ProcessId, Watch> watches_;
+  std::set<model::ProcessId> idle_;  // of no job
+  std::map<model::JobId, std::vector<model::ProcessId>> watched_;
 };
 
 }  // namespace berth::serve
