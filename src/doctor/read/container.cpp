@@ -91,7 +91,9 @@ Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& co
     const std::string path(line.substr(from + 2, line.find('"', from + 1) - from - 2));
     // A tree without the other one was recorded without programs.
     const bool others = tree.exists("/sbin/ldconfig") || tree.exists("/usr/sbin/ldconfig");
-    if (others && !tree.exists(path)) return path;
+    const auto named = tree.node(path);
+    if (named.is_unreadable()) return named.why();
+    if (others && named.is_absent()) return path;
   }
   return {};
 }

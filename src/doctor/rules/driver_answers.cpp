@@ -217,7 +217,7 @@ void unexplained(Examination& look) {
 }
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"DRV19", Layer::kDriver, Severity::kFatal, false, msgid("MIG on, without instances"),
+    {"DRV19", Layer::kDriver, Severity::kFatal, true, msgid("MIG on, without instances"),
      "ENV04 FW*", mig_empty},
     {"DRV20", Layer::kDriver, Severity::kError, true,
      msgid("a compute mode that keeps programs out"), "FW*", compute_mode},
