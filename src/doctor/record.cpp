@@ -51,6 +51,7 @@ class Writer {
       const std::string text = redacted_file(path, file.parts.begin()->second);
       std::string told = redaction_.apply(is_package_settings(path) ? without_secrets(text) : text);
       if (path == "/etc/hosts") told = redacted_hosts(told);
+      if (text != file.parts.begin()->second) ++shortened_;
       put(fd.get(), at, 0, told);
       return;
     }
@@ -65,6 +66,8 @@ class Writer {
   }
 
   [[nodiscard]] const std::string& failed() const { return failed_; }
+  /// Files that tell only what rules ask of them.
+  [[nodiscard]] int shortened() const { return shortened_; }
 
  private:
   /// The path with links before its last part followed, so that what lies behind a link is written
@@ -137,6 +140,7 @@ class Writer {
   Redaction& redaction_;
   std::map<std::string, std::string> links_;  // already redacted
   std::string failed_;
+  int shortened_ = 0;
 };
 
 Redaction names_of(const Sources& sources) {
@@ -236,6 +240,10 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& fol
   std::vector<std::string> told = redaction.report();
   for (const std::string& name : dropped)
     told.push_back(text("left out: the variable {}", printable(name)));
+  if (writer.shortened() > 0)
+    told.push_back(text_n("left out: of {} file what no rule asks for",
+                          "left out: of {} files what no rule asks for", writer.shortened(),
+                          writer.shortened()));
   if (!writer.failed().empty()) return not_written(writer.failed());
   std::string list;
   for (const std::string& line : told) list += line + "\n";

@@ -105,6 +105,43 @@ TEST_CASE("a program's name is left out of what the kernel says of it") {
         "INFO: task …:812 blocked for more than 120 seconds.\n");
 }
 
+TEST_CASE("settings tell what rules ask of them, and no passwords") {
+  const auto told = [](std::string_view path, std::string_view text) {
+    const std::string all = redacted_file(path, text);
+    CAPTURE(all);
+    CHECK(all.find("secret") == std::string::npos);
+    return all;
+  };
+  const std::string engine =
+      told("/etc/docker/daemon.json",
+           R"({"default-runtime":"nvidia","proxies":{"http-proxy":"http://bob:secret@proxy"},
+"exec-opts":["native.cgroupdriver=systemd"],"runtimes":{"nvidia":{"path":"/usr/bin/nvidia-container-runtime"}},
+"registry-mirrors":["https://secret.lab"])");
+  CHECK(engine.find(R"("exec-opts":["native.cgroupdriver=systemd"])") != std::string::npos);
+  CHECK(engine.find(R"("nvidia":{"…":"/usr/bin/nvidia-container-runtime"})") != std::string::npos);
+  CHECK(told("/etc/containerd/config.toml",
+             "# don't tell secret\n[plugins.cri.registry.configs.\"secret.lab\".auth]\n  password "
+             "= 'secret'\n"
+             "  SystemdCgroup = true\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n")
+            .ends_with("  password = '…'\n  SystemdCgroup = true\n  BinaryName = "
+                       "\"/usr/bin/nvidia-container-runtime\"\n"));
+  CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
+        "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
+  CHECK(told("/v/lib/x-1.dist-info/METADATA",
+             "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
+             "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==
+        "Name: x\nVersion: 1\nRequires-Dist: y @ …\nRequires-Dist: z>=2\n");
+  CHECK(told("/etc/nccl.conf", "# secret\nNCCL_DEBUG=INFO\nMY=secret\n") == "NCCL_DEBUG=INFO\n");
+  CHECK(told("/v/pyvenv.cfg", "home = /usr/bin\ncommand = python -m venv secret\n") ==
+        "home = /usr/bin\n");
+  CHECK(told("/v/torch/version.py", "# secret\ncuda = None\n") == "cuda = None\n");
+  CHECK(told("/proc/sys/kernel/hostname", "secret\n") == "HOST\n");
+  CHECK(told("/etc/apt/x.list", "deb https://me:secret@mirror/debian stable\n") ==
+        "deb https://…@mirror/debian stable\n");
+  const std::string binary("\0://a:b@c", 10);
+  CHECK(redacted_file("/usr/lib/x.so", binary) == binary);
+}
+
 TEST_CASE("variables of programs and schedulers are told where a rule asks for them") {
   std::set<std::string> dropped;
   const Environment told =

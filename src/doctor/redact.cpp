@@ -230,7 +230,7 @@ std::string redacted_file(std::string_view path, std::string_view text) {
   const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
   if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
       parts[2].find_first_not_of("0123456789") != std::string_view::npos)
-    return std::string(text);
+    return redacted_settings(path, text);
   // Which of NVIDIA's daemons run is what a rule asks.
   const auto told = [](std::string_view name) {
     return name.starts_with("nv-") || name.starts_with("nvidia-");

@@ -32,8 +32,11 @@ class Redaction {
 [[nodiscard]] Environment redacted_environment(const Environment& environment,
                                                std::set<std::string>& dropped);
 /// What /proc/PID/comm and stat say, without the program's name, unless it is one of NVIDIA's; of
-/// the kernel's command line what rules ask; any other file as it is.
+/// the kernel's command line what rules ask; any other file as redacted_settings().
 [[nodiscard]] std::string redacted_file(std::string_view path, std::string_view text);
+/// Of settings of container engines and NCCL, of packages and environments what rules ask; of any
+/// other text no passwords in addresses; what is no text as it is.
+[[nodiscard]] std::string redacted_settings(std::string_view path, std::string_view text);
 /// /etc/hosts after apply(): what it says of this machine ("HOST") and of localhost.
 [[nodiscard]] std::string redacted_hosts(std::string_view text);
 /// Only lines that speak of GPUs, drivers and the bus; a process's name in them becomes "…".

@@ -1,0 +1,124 @@
+// What files of a machine tell in a bundle: what rules ask of them. Of others, and of what nobody
+// could look through, no password that stands in an address.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "doctor/redact.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr auto kEngineWords = std::to_array<std::string_view>(
+    {"nvidia", "runtime", "cgroup", "cdi", "exec-opts", "features", "shm-size", "containerd",
+     "version", "plugins", "imports", "runc"});
+constexpr auto kMetadataKeys = std::to_array<std::string_view>(
+    {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
+
+template <typename Words>
+bool any_in(std::string_view text, const Words& words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+/// "https://lin:secret@host/…" → "https://…@host/…".
+std::string without_user_info(std::string_view text) {
+  std::string told;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t scheme = text.find("://", at);
+    const std::size_t host = scheme == std::string_view::npos ? text.size() : scheme + 3;
+    told += text.substr(at, host - at);
+    const std::size_t end = std::min(text.find_first_of(" \t\r\n\"'<>/", host), text.size());
+    const std::size_t mark = text.substr(host, end - host).rfind('@');
+    const bool has_user = host < text.size() && mark != std::string_view::npos;
+    if (has_user) told += "…";
+    at = has_user ? host + mark : host;
+  }
+  return told;
+}
+
+/// Of JSON and TOML of container engines: quoted words that no rule asks for become "…". Line by
+/// line and without comments, so that no lonely quote turns words inside out.
+std::string engine_settings(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!told.empty()) told += '\n';
+    for (std::size_t at = 0; at < line.size();) {
+      const std::size_t quote = std::min(line.find_first_of("\"'#", at), line.size());
+      told += line.substr(at, quote - at);
+      if (quote == line.size() || line[quote] == '#') break;
+      const std::size_t end = std::min(line.find(line[quote], quote + 1), line.size());
+      const std::string_view word = line.substr(quote + 1, end - quote - 1);
+      const bool is_asked =
+          word.find("://") == std::string_view::npos && any_in(word, kEngineWords);
+      told += line[quote] + (is_asked || word.empty() ? std::string(word) : "…");
+      if (end < line.size()) told += line[end];
+      at = end + 1;
+    }
+  }
+  return told;
+}
+
+/// "- TOKEN=secret" of what a device brings into a container.
+std::string without_values(std::string_view text) {
+  std::string told;
+  for (std::string_view line : split(text, '\n')) {
+    std::string kept(line);
+    for (auto at = kept.find('='); at != std::string::npos; at = kept.find('=', at + 1)) {
+      const auto begin = kept.find_last_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", at - 1);
+      const std::size_t from = at == 0 ? 0 : begin == std::string::npos ? 0 : begin + 1;
+      const std::string name = kept.substr(from, at - from);
+      if (name.empty() || name.starts_with("NVIDIA_") || name.starts_with("CUDA_")) continue;
+      const std::size_t end = std::min(kept.find_first_of("\"',]", at), kept.size());
+      kept.replace(at + 1, end - at - 1, "…");
+    }
+    told += (told.empty() ? "" : "\n") + kept;
+  }
+  return told;
+}
+
+std::string package_metadata(std::string_view text) {
+  std::string told;
+  for (std::string_view line : split(text, '\n')) {
+    if (trim(line).empty()) break;  // the description follows
+    const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
+    if (std::find(kMetadataKeys.begin(), kMetadataKeys.end(), key) == kMetadataKeys.end()) continue;
+    const auto address = line.find(" @ ");
+    told += address == std::string_view::npos ? std::string(line)
+                                              : std::string(line.substr(0, address)) + " @ …";
+    told += "\n";
+  }
+  return told;
+}
+
+/// Lines that `keep` says yes to.
+template <typename Keep>
+std::string lines_of(std::string_view text, Keep keep) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n'))
+    if (!line.empty() && keep(trim(line))) told += std::string(line) + "\n";
+  return told;
+}
+
+}  // namespace
+
+std::string redacted_settings(std::string_view path, std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return std::string(text);
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name == "hostname") return "HOST\n";
+  if (name == "daemon.json" || path.find("/containerd/") != std::string_view::npos)
+    return engine_settings(text);
+  if (path.find("/cdi/") != std::string_view::npos) return without_values(text);
+  if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
+    return package_metadata(text);
+  if (name == "nccl.conf" || name == ".nccl.conf")
+    return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
+  if (name == "pyvenv.cfg")
+    return lines_of(text, [](std::string_view line) { return !line.starts_with("command"); });
+  if (name == "version.py")
+    return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
+  return without_user_info(text);
+}
+
+}  // namespace berth::doctor
