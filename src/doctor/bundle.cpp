@@ -116,11 +116,6 @@ Status read_specials(const std::string& file, Tree& tree) {
   const auto rows = slurp(file, 1 << 22, &problem);
   if (!rows && problem == ENOENT) return Done{};
   if (!rows) return malformed(file, 1, ::strerrordesc_np(problem));
-  // /dev was looked at, also where none of what is recorded of it was there.
-  Node dev;
-  dev.type = NodeType::kFolder;
-  dev.mode = 0755;
-  tree.add_special("/dev", {dev, 0});
   std::size_t number = 0;
   for (const std::string_view line : split(*rows, '\n')) {
     ++number;

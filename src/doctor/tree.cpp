@@ -178,10 +178,7 @@ Fact<std::vector<std::string>> Tree::list(const std::string& path, std::size_t m
   Descriptor fd = open(path, O_RDONLY | O_DIRECTORY, error);
   DIR* stream = fd ? ::fdopendir(fd.get()) : nullptr;
   if (stream == nullptr) {
-    const auto own = specials_.find(path);
-    const bool is_folder =
-        own != specials_.end() && own->second.node && own->second.node->type == NodeType::kFolder;
-    if (!names.empty() || is_folder) return names;
+    if (!names.empty()) return names;
     return failed<std::vector<std::string>>(path, fd ? errno : error);
   }
   static_cast<void>(fd.release());
