@@ -163,6 +163,7 @@ struct Compatibility {
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
   std::vector<CondaJaxlib> conda_jaxlibs;
+  std::vector<CondaJaxlib> jaxlib_wheels;  // build: what stands behind their plus
   std::vector<CupyWheel> cupy;
   std::string cupy_version, cupy_python;  // "14", "3.10-3.14"
   std::vector<OnnxRelease> onnx;

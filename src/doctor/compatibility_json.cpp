@@ -115,9 +115,11 @@ void read_frameworks(const json& document, Compatibility& known) {
     if (release.majors.size() == release.built.size())
       known.jax_releases.push_back(std::move(release));
   }
-  for (const json& row : at(document, "compat/jax/conda"))
-    known.conda_jaxlibs.push_back(
-        {word(row, "v"), word(row, "build"), word(row, "cudnn"), word(row, "source")});
+  for (const auto& [list, into] : {std::pair{"compat/jax/conda", &known.conda_jaxlibs},
+                                   std::pair{"compat/jax/wheels", &known.jaxlib_wheels}})
+    for (const json& row : at(document, list))
+      into->push_back(
+          {word(row, "v"), word(row, "build"), word(row, "cudnn"), word(row, "source")});
   for (const json& row : at(document, "compat/cupy/wheels"))
     known.cupy.push_back({word(row, "package"), word(row, "built")});
   known.cupy_version = beginning(word(at(document, "compat/cupy"), "version"), 1);

@@ -103,6 +103,7 @@ struct PythonFacts {
   Fact<std::vector<std::string>> libdevice;        // folders of a toolkit with libdevice.10.bc
   Fact<std::vector<std::string>> bitsandbytes;     // its binaries, "libbitsandbytes_cuda124.so"
   Fact<std::vector<std::string>> llama_cpp;        // its libraries: "libggml-cpu.so"
+  Fact<std::vector<std::string>> llama_cpp_links;  // what its one library before 0.3 links to
 
   Fact<std::vector<OpenMp>> openmp;  // in wheels and in the environment's lib
 

@@ -27,6 +27,7 @@ constexpr auto kProviders = std::to_array<Provider>({
     {"libcublas.so", "cublas"},
     {"libc10.so", "_ZN3c10"},
     {"libc10.so", "_ZNK3c10"},
+    {"libc10_cuda.so", "_ZN3c104cuda"},
 });
 
 constexpr auto kCuda = std::to_array<std::string_view>(
@@ -217,7 +218,7 @@ class Imports {
         const LoadedObject* provider = loaded(row.library);
         if (provider == nullptr || provider == &one || !links_to(one, row.library)) continue;
         // PyTorch's own libraries come in one wheel: only extensions can be of another.
-        if (row.library == "libc10.so" && one.path.find("/torch/lib/") != std::string::npos)
+        if (row.library.starts_with("libc10") && one.path.find("/torch/lib/") != std::string::npos)
           continue;
         const std::array<std::string_view, 1> beginning{row.beginning};
         for (const std::string& symbol : undefined_symbols(reader(one.path), beginning)) {

@@ -289,6 +289,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     facts.libdevice = why;
     facts.bitsandbytes = why;
     facts.llama_cpp = why;
+    facts.llama_cpp_links = why;
     facts.openmp = why;
     return facts;
   }

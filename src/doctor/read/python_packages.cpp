@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "doctor/loader/elf.hpp"
 #include "doctor/loader/fatbin.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/version.hpp"
@@ -196,7 +197,24 @@ Fact<std::vector<std::string>> read_llama_cpp(const Tree& tree, const PythonFact
   if (!package) return {};
   const std::string folder = (*facts.path)[package->entry].folder + "/llama_cpp/lib";
   const auto names = tree.list(folder, 200);
+  if (!names && facts.llama_cpp_links) return {};
   return names ? names : Unreadable{folder, ENOENT};
+}
+
+/// Before, all of it was one library, which links to what it computes by.
+Fact<std::vector<std::string>> read_llama_cpp_links(const Tree& tree, const PythonFacts& facts) {
+  const auto package = facts.distribution("llama-cpp-python");
+  if (package.is_unreadable()) return package.why();
+  if (!package || !is_older(package->version, "0.3")) return {};
+  for (const char* name : {"/llama_cpp/libllama.so", "/llama_cpp/lib/libllama.so"}) {
+    const auto file = tree.open_file((*facts.path)[package->entry].folder + name);
+    if (!file) continue;
+    const auto elf = parse_elf([&](std::uint64_t offset, void* into, std::size_t size) {
+      return file->read_at(offset, into, size);
+    });
+    if (elf) return elf->needed;
+  }
+  return {};
 }
 
 }  // namespace
@@ -243,6 +261,8 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
   facts.torch_code = tree.watched([&] { return read_torch_code(tree, facts); });
   facts.torch_code.doubt(facts.path);
   facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });
+  facts.llama_cpp_links = tree.watched([&] { return read_llama_cpp_links(tree, facts); });
+  facts.llama_cpp_links.doubt(facts.path);
   facts.llama_cpp = tree.watched([&] { return read_llama_cpp(tree, facts); });
   facts.torch.doubt(facts.path);
   facts.bitsandbytes.doubt(facts.path);

@@ -213,6 +213,30 @@ void llama_cpp(Examination& look) {
        text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
 }
 
+/// Before 0.3 what it computes by shows in what its one library links to. A build for CUDA or ROCm
+/// wanted another option then.
+void older_llama_cpp(Examination& look) {
+  const auto package = look.facts.python.distribution("llama-cpp-python");
+  const Distribution* one = look.see(package);
+  const auto* links = look.see_whole(look.facts.python.llama_cpp_links);
+  if (one == nullptr || links == nullptr) return;
+  constexpr auto kGpu = std::to_array<std::string_view>(
+      {"libcuda", "libcublas", "libhip", "librocblas", "libamdhip", "libclblast", "libOpenCL",
+       "libvulkan", "libkompute", "libsycl", "libze_loader", "libggml"});
+  for (const std::string& name : *links)
+    for (const std::string_view begin : kGpu)
+      if (name.starts_with(begin)) return;
+  Finding& finding = found_cpu_build(look, *one, false);
+  finding.evidence.push_back(text("libllama.so links to no library of a GPU's: {}",
+                                  fmt::format("{}", fmt::join(*links, ", "))));
+  finding.fix.push_back(
+      {fmt::format("CMAKE_ARGS=-D{}=on ",
+                   is_older(one->version, "0.2.80") ? "LLAMA_CUBLAS" : "GGML_CUDA") +
+           install_command(look.facts.python, {"--force-reinstall", "--no-cache-dir", "--no-deps",
+                                               "llama-cpp-python==" + one->version}),
+       text("compiles it here, which wants nvcc; without --no-cache-dir pip takes the old build")});
+}
+
 /// Homebrew's llama.cpp, and distributions': their ways to compute are libraries beside them.
 void ggml_program(Examination& look) {
   const GgmlProgram* program = look.see(look.facts.platform.ggml);
@@ -244,6 +268,7 @@ void cpu_builds(Examination& look) {
   processor_halves(look);
   conda_extensions(look);
   llama_cpp(look);
+  older_llama_cpp(look);
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -60,3 +60,29 @@ TEST_CASE("vLLM's own wheel serves no Pascal, and who built one may have made it
       std::vector<Distribution>{{"vllm", "0.9.0+pascal", "/env/vllm.dist-info", 0, {}, ""}};
   CHECK(asked("FW04", facts).empty());
 }
+
+TEST_CASE("llama-cpp-python before 0.3 computes by what its one library links to") {
+  Facts facts = alphafold();
+  facts.python.distributions = std::vector<Distribution>{
+      {"llama-cpp-python", "0.2.11", "/env/llama_cpp_python.dist-info", 0, {}, ""}};
+  CHECK(asked("FW21", facts).empty());
+  facts.python.llama_cpp_links = std::vector<std::string>{"libm.so.6", "libcurl.so.4"};
+  CHECK(asked("FW21", facts).size() == 1);
+  facts.python.llama_cpp_links = std::vector<std::string>{"libcublas.so.12", "libc.so.6"};
+  CHECK(asked("FW21", facts).empty());
+}
+
+TEST_CASE("a folder or a file's name tells the release of CUDA, or nothing is said of it") {
+  Facts facts = alphafold();
+  facts.python.distributions = std::vector<Distribution>{
+      {"jax-cuda12-plugin", "0.4.30", "/env/jax_cuda12_plugin.dist-info", 0, {}, ""}};
+  const auto with = [&](const char* folder, const char* version) {
+    facts.python.libraries = std::vector<CudaLibrary>{
+        {"libcusparse.so.12", folder, version, CudaLibrary::From::kVariable}};
+    return asked("LIB07", facts).size();
+  };
+  CHECK(with("/apps/cuda/12.0.1/targets/x86_64-linux/lib", "12") == 1);
+  CHECK(with("/apps/cuda/12.2.0/targets/x86_64-linux/lib", "12") == 0);
+  CHECK(with("/opt/nvidia/lib64", "12") == 0);
+  CHECK(with("/usr/local/cuda/lib64", "12.0.76") == 1);
+}

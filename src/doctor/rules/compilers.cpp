@@ -88,6 +88,31 @@ bool toolkit_too_old_for_numba(Examination& look, const Distribution& numba,
   return true;
 }
 
+/// Numba 0.46 left these out: who has set them told it where NVVM is, and it finds none elsewhere.
+bool numbapro_unheeded(Examination& look, const Distribution& numba,
+                       const std::vector<Toolkit>& toolkits) {
+  if (numba.name != "numba" || is_older(numba.version, "0.46") || !toolkits.empty()) return false;
+  for (const char* name : {"NUMBAPRO_NVVM", "NUMBAPRO_LIBDEVICE", "NUMBAPRO_CUDALIB"}) {
+    const std::string shown = shown_variable(look, name);
+    if (shown.empty()) continue;
+    Finding& finding =
+        look.found(text("{} no longer heeds {}, and finds no NVVM elsewhere", named(numba), name));
+    finding.evidence = {printable(shown), numba.path,
+                        text("not in conda, in CUDA_HOME nor in /usr/local/cuda"),
+                        "https://github.com/numba/numba/issues/4979"};
+    finding.fix.push_back({"export CUDA_HOME=/usr/local/cuda",
+                           text("a toolkit's folder that has nvvm/lib64/libnvvm.so and "
+                                "nvvm/libdevice; where a distribution's package has put them "
+                                "elsewhere: links to them in a folder of your own")});
+    if (look.facts.python.is_conda)
+      finding.fix.push_back(
+          {fmt::format("conda install -p {} cudatoolkit", pasted(look.facts.python.prefix)),
+           text("Numba takes that of its own environment first")});
+    return true;
+  }
+  return false;
+}
+
 void ptx_newer(Examination& look) {
   const Distribution* numba_cuda = first_of(look, {"numba-cuda"});
   const Distribution* numba = numba_cuda != nullptr ? numba_cuda : first_of(look, {"numba"});
@@ -95,6 +120,7 @@ void ptx_newer(Examination& look) {
   const auto* toolkits = look.see_whole(look.facts.toolchain.nvvm);
   if (toolkits != nullptr && toolkits->empty() && numba_cuda != nullptr)
     return no_nvvm(look, *numba_cuda);
+  if (toolkits != nullptr && numbapro_unheeded(look, *numba, *toolkits)) return;
   if (toolkits == nullptr || links_by_itself(look, numba_cuda)) return;
   const bool knows_wheels = numba_cuda != nullptr && !is_older(numba_cuda->version, "0.15");
   const Toolkit* toolkit = toolkit_of_numba(*toolkits, knows_wheels);

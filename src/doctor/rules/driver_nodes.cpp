@@ -12,10 +12,22 @@ namespace {
 
 constexpr int kCudaUnknown = 999, kLaunchFailure = 719;
 
+/// apptainer exec --nv: what it was given is here, and /dev is the machine's own.
+bool is_given_by_apptainer(Examination& look) {
+  const auto* kind = look.see(look.facts.container.kind);
+  const auto& names = look.facts.container.singularity_libraries;
+  return kind != nullptr && *kind == "apptainer" && names &&
+         std::any_of(names->begin(), names->end(),
+                     [](const std::string& name) { return name.starts_with("libcuda.so"); });
+}
+
 /// The driver has the GPU, and nobody has made its nodes: no desktop that would, and no
 /// nvidia-modprobe; or a service that sees a /dev of its own.
 void no_node_at_all(Examination& look) {
-  if (look.facts.machine.in_container || !look.missing(look.facts.container.kind)) return;
+  const bool by_apptainer = is_given_by_apptainer(look);
+  if (!by_apptainer &&
+      (look.facts.machine.in_container || !look.missing(look.facts.container.kind)))
+    return;
   const auto& driver = look.facts.driver;
   const bool fails = driver.nvml_init.value_or(0) != 0 || driver.cuda_init.value_or(0) != 0;
   if (!fails || !is_loaded(look, "nvidia")) return;
@@ -25,7 +37,10 @@ void no_node_at_all(Examination& look) {
         "NVIDIA's device nodes are not there, though its driver has the GPU at {}", gpu->address));
     finding.evidence.push_back(fmt::format("/dev/nvidiactl, /dev/nvidia0: {}", tr("not there")));
     if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
-    finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u", text("until the next start")});
+    finding.fix.push_back({"sudo nvidia-modprobe -c 0 -u",
+                           by_apptainer ? text("on the machine, until its next start: a program in "
+                                               "the container may not make them")
+                                        : text("until the next start")});
     finding.fix.push_back({"sudo systemctl enable --now nvidia-persistenced",
                            text("at every start; a service of systemd with PrivateDevices=yes sees "
                                 "none of them: take that line out of its unit")});

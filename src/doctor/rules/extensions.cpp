@@ -112,7 +112,7 @@ void extension_symbols(Examination& look) {
   const auto* symbols = look.see_whole(look.facts.imports.symbols);
   if (symbols == nullptr || !look.facts.python.torch) return;
   for (const MissingSymbol& one : *symbols) {
-    if (one.library.find("libc10.so") == std::string::npos) continue;
+    if (one.library.find("libc10") == std::string::npos) continue;
     const std::string& torch = look.facts.python.torch->version;
     Finding& finding = look.found(text(
         "{} was built for another PyTorch than the {} that is installed", one.wanted_by, torch));

@@ -50,6 +50,9 @@ TEST_CASE("which of C++'s two strings an extension was compiled with has to be P
     CHECK(wants(torch, cuda, old_string) == is_new);
     CHECK(wants(torch, cuda, new_string) == !is_new);
   }
+  // Its argument was an int in 2.2 alone, of the releases that name it.
+  CHECK(wants("2.3.0+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
+  CHECK_FALSE(wants("2.2.2+cu121", "12.1", "_ZN3c104cuda9SetDeviceEi"));
   // Of whose make this one is, nothing says.
   CHECK_FALSE(wants("2.5.1", "12.4", new_string));
   CHECK_FALSE(wants("2.5.1+cu124", "12.4", "_ZN3c104cuda12device_countEv"));

@@ -19,7 +19,10 @@ std::string folder_of(const PciFunction& gpu) {
 std::vector<const PciFunction*> linked_gpus(Examination& look) {
   auto gpus = nvidia_gpus(look);
   if (look.facts.machine.is_virtual || look.facts.machine.is_laptop) gpus.clear();
-  std::erase_if(gpus, [](const PciFunction* gpu) { return gpu->is_asleep(); });
+  // GB10 is one chip with its processor: what its function says of a link is no slot's.
+  constexpr std::uint32_t kGb10 = 0x2e;
+  std::erase_if(
+      gpus, [](const PciFunction* gpu) { return gpu->is_asleep() || gpu->device >> 8 == kGb10; });
   return gpus;
 }
 

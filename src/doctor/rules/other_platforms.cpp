@@ -152,9 +152,23 @@ Finding& refused(Examination& look, const GpuNode& node) {
   if (identity)
     finding.evidence.push_back(fmt::format("uid {}, gid {}, groups {}", identity->uid,
                                            identity->gid, fmt::join(identity->groups, ", ")));
-  finding.fix.push_back(
-      {"sudo usermod -aG render,video \"$USER\"",
-       text("holds from the next login on: log out, or begin with newgrp render")});
+  if (node.node.gid != 0) {
+    finding.fix.push_back(
+        {"sudo usermod -aG render,video \"$USER\"",
+         text("holds from the next login on: log out, or begin with newgrp render")});
+    return finding;
+  }
+  // No group that a user is in: who made the node gave it to nobody.
+  if (look.missing(look.facts.container.kind))
+    finding.fix.push_back({fmt::format("sudo chgrp render {0} && sudo chmod 660 {0}", node.path),
+                           text("until the next start; for good a rule of udev's, as AMD's and "
+                                "distributions' packages bring: GROUP=\"render\"")});
+  else
+    finding.fix.push_back(
+        {"getent group render",
+         text("gives the group's number in here: whoever makes the container has to give the node "
+              "to it; on Proxmox dev0: {},gid=NUMBER in its configuration",
+              node.path)});
   return finding;
 }
 
@@ -181,12 +195,19 @@ void kfd_missing(Examination& look) {
                               "for one")});
 }
 
+/// The machine's, PyTorch's, or one that a program brings beside it.
+bool has_rocm(Examination& look) {
+  const auto& torch = look.facts.python.torch;
+  return look.see(look.facts.rocm.folder) != nullptr ||
+         look.see(look.facts.rocm.library) != nullptr || (torch && torch->hip);
+}
+
 void kfd_permission(Examination& look) {
   if (look.facts.nodes.kfd.is_absent()) return kfd_missing(look);
   const auto* kfd = look.see(look.facts.nodes.kfd);
   if (kfd == nullptr || gpus_on_bus(look, kVendorAmd).empty()) return;
-  // A processor's own GPU is nobody's for computing, unless ROCm is installed.
-  if (cards_on_bus(look, kVendorAmd).empty() && look.see(look.facts.rocm.folder) == nullptr) return;
+  // A processor's own GPU is nobody's for computing, unless ROCm is here.
+  if (cards_on_bus(look, kVendorAmd).empty() && !has_rocm(look)) return;
   if (kfd->node.open_error == EACCES) {
     refused(look, *kfd);
     return;
@@ -344,8 +365,18 @@ bool has_intel_runtime(Examination& look) {
   return driver != nullptr && !driver->empty();
 }
 
+/// A processor's own GPU, where oneAPI's SYCL is set up and no other GPU is there to be meant.
+std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
+  const auto* adapter = look.see(look.facts.files.sycl_adapter);
+  if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
+      !gpus_on_bus(look, kVendorAmd).empty())
+    return {};
+  return gpus_on_bus(look, kVendorIntel);
+}
+
 void level_zero(Examination& look) {
-  const auto cards = cards_on_bus(look, kVendorIntel);
+  auto cards = cards_on_bus(look, kVendorIntel);
+  if (cards.empty()) cards = own_gpu_for_sycl(look);
   const auto* driver = look.see(look.facts.files.intel_driver);
   if (cards.empty() || driver == nullptr || !driver->empty()) return;
   if (look.missing(cards.front().driver)) return;

@@ -231,10 +231,18 @@ void cudnn_too_old(Examination& look, const std::string& who, const std::string&
   }
 }
 
+/// "12.2" of /usr/local/cuda-12.2/lib64 and of a module's /apps/cuda/12.2.0/lib64. "" where neither
+/// the folder nor the file's own name tells more than a major.
 std::string toolkit_of(const CudaLibrary& one) {
-  const std::size_t at = one.folder.find("/cuda-");
-  return at == std::string::npos ? beginning(one.version)
-                                 : beginning(std::string_view(one.folder).substr(at + 6));
+  const auto told = [](std::string_view text) {
+    return version_of(text).size() < 2 ? std::string() : beginning(text);
+  };
+  for (const std::string_view mark : {"/cuda-", "/cuda/", "/cuda_", "/cuda"})
+    if (const std::size_t at = one.folder.find(mark); at != std::string::npos)
+      if (std::string found = told(std::string_view(one.folder).substr(at + mark.size()));
+          !found.empty())
+        return found;
+  return told(one.version);
 }
 
 void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& row) {
@@ -257,12 +265,16 @@ void cuda_too_old(Examination& look, const Distribution& jax, const JaxPlugin& r
   }
 }
 
-/// "8.6" of 0.4.7+cuda11.cudnn86; "" not told.
-std::string cudnn_of_jaxlib(const Distribution& jaxlib) {
+/// "8.6" of 0.4.7+cuda11.cudnn86, "8.0" of …cudnn805, and of an older wheel what is known of it; ""
+/// not told.
+std::string cudnn_of_jaxlib(Examination& look, const Distribution& jaxlib) {
   const std::string_view tag = local_part(jaxlib.version);
   const std::size_t at = tag.find("cudnn");
-  if (at == std::string_view::npos || tag.size() != at + 7) return "";
-  return fmt::format("{}.{}", tag[at + 5], tag[at + 6]);
+  if (at != std::string_view::npos && (tag.size() == at + 7 || tag.size() == at + 8))
+    return fmt::format("{}.{}", tag[at + 5], tag[at + 6]);
+  for (const CondaJaxlib& row : look.knowledge.compatibility().jaxlib_wheels)
+    if (in_range(jaxlib.version, row.versions) && tag == row.build) return row.cudnn;
+  return "";
 }
 
 /// conda's jaxlib and cuDNN: the package's own bound may be lower than what was built with.
@@ -298,7 +310,7 @@ void library_too_old(Examination& look) {
       cudnn_too_old(look, "TensorFlow " + one->version, row->cudnn);
   const auto jaxlib = look.facts.python.distribution("jaxlib");
   if (const Distribution* one = look.see(jaxlib))
-    cudnn_too_old(look, named(*one), cudnn_of_jaxlib(*one));
+    cudnn_too_old(look, named(*one), cudnn_of_jaxlib(look, *one));
   for (const JaxPlugin& row : look.knowledge.compatibility().jax) {
     auto jax = look.facts.python.distribution(fmt::format("jax-cuda{}-plugin", row.cuda_major));
     const bool has_plugin = static_cast<bool>(jax);
@@ -363,7 +375,11 @@ void no_libdevice(Examination& look) {
   finding.evidence.push_back(
       text("not in the wheel nvidia-cuda-nvcc, in /usr/local/cuda* nor where XLA_FLAGS points"));
   finding.fix.push_back({install_command(look.facts.python, {"nvidia-cuda-nvcc-cu12"}), ""});
-  finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=/opt/cuda",
+  // A module's, on a cluster: XLA does not ask CUDA_HOME.
+  std::string toolkit = "/opt/cuda";
+  for (const Toolkit& one : look.facts.toolchain.nvvm.value_or({}))
+    if (one.from == Toolkit::From::kVariable) toolkit = one.folder;
+  finding.fix.push_back({"export XLA_FLAGS=--xla_gpu_cuda_data_dir=" + pasted(toolkit),
                          text("where a toolkit is elsewhere: the folder that has nvvm/libdevice")});
 }
 
