@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/builds.hpp"
@@ -80,9 +81,16 @@ void listed_cpu_builds(Examination& look) {
                                       "conda-forge's build with CUDA")});
       continue;
     }
+    const std::size_t blank = std::min(row.use.find(' '), row.use.size());
+    std::string wanted = row.use.substr(0, blank);
+    // Where both are one project, the release stays; its extra came with 2.14.
+    if (one->name == name + "-cpu")
+      wanted = (is_older(one->version, "2.14") ? name : wanted) +
+               "==" + one->version.substr(0, one->version.find('+'));
     finding.fix.push_back(
         {uninstall_command(look.facts.python, {row.package}) + "\n" +
-             install_command(look.facts.python, {name}, row.use.substr(name.size())),
+             install_command(look.facts.python, {wanted},
+                             std::string(trim(std::string_view(row.use).substr(blank)))),
          text("the build for the GPU; both write the same files")});
   }
 }

@@ -74,6 +74,15 @@ BuiltFor by_pin(const Distribution& one) {
   return {};
 }
 
+/// What conda calls pytorch-scatter is torch-scatter on PyPI.
+std::string name_on_pypi(const std::string& name) {
+  constexpr auto kOfConda = std::to_array<std::string_view>(
+      {"pytorch-scatter", "pytorch-sparse", "pytorch-cluster", "pytorch-spline-conv"});
+  return std::find(kOfConda.begin(), kOfConda.end(), name) == kOfConda.end()
+             ? name
+             : "torch" + name.substr(7);
+}
+
 void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
                          const BuiltFor& built) {
   const std::string& torch = look.facts.python.torch->version;
@@ -83,10 +92,11 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                       "installed",
                       shown, torch));
   finding.evidence.push_back(built.because);
-  finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "--no-deps",
-                                                             "--no-build-isolation", name}),
-                         text("or take the wheel whose name has torch{} and cxx11abi{}",
-                              beginning(torch), is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-build-isolation",
+                                           name_on_pypi(name)}),
+       text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
+            is_older(torch, "2.7") ? "FALSE" : "TRUE")});
 }
 
 /// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.

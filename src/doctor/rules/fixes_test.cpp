@@ -88,3 +88,14 @@ TEST_CASE("a closed node is mended where its mode comes from, not by hand") {
   facts.nvidia.parameters = std::map<std::string, std::string>{{"DeviceFileMode", "384"}};
   CHECK(diagnose(facts, Knowledge{}, {"DRV12"}).findings[0].fix.size() == 1);
 }
+
+TEST_CASE("a build for the processor is replaced by words that pip takes, of the same release") {
+  for (const auto& [version, wanted] : {std::pair("2.15.0", "'tensorflow[and-cuda]==2.15.0'"),
+                                        std::pair("2.11.0", "tensorflow==2.11.0")}) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.distributions = std::vector<Distribution>{};
+    add(facts, "tensorflow-cpu", version);
+    const std::string command = fix_of(facts, "FW21");
+    CHECK(command.ends_with(std::string(" -m pip install ") + wanted));
+  }
+}
