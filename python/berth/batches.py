@@ -247,11 +247,11 @@ def length_of(x: Any) -> int:
                              "make a list of it, or split what it yields") from None
 
 
-def part_of(x: Any, first: int, last: int) -> Any:
-    """The items from the first up to, and without, the last."""
+def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None) -> Any:
+    """The items from the first up to, and without, the last; with a step each so many-th."""
     if isinstance(x, Mapping):
-        return {key: one if _is_shared(one) else part_of(one, first, last) for key, one in x.items()}
+        return {key: one if _is_shared(one) else part_of(one, first, last, step) for key, one in x.items()}
     if _is_group(x):
-        parts = [one if _is_shared(one) else part_of(one, first, last) for one in x]
+        parts = [one if _is_shared(one) else part_of(one, first, last, step) for one in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
-    return x[first:last]
+    return x[first:last:step]
