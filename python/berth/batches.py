@@ -25,9 +25,13 @@ FAILED = 9  # what a rank says that ends with another error
 class RankFailed(BerthError):
     """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
 
+    may_try_again = False
+
 
 class DoesNotFit(BerthError, MemoryError):
     """Memory runs out with the smallest batch as well."""
+
+    may_try_again = False
 
 
 def positive(name: str, value: Any) -> int:

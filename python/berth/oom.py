@@ -127,6 +127,11 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     return any(_is_oom_itself(one) for one in _chain(problem))
 
 
+def may_try_again(problem: BaseException) -> bool:
+    """Not where something of it says that it must not: a step that was half made, a search that has ended."""
+    return all(getattr(one, "may_try_again", True) is not False for one in _chain(problem))
+
+
 def is_sticky(problem: Optional[BaseException]) -> bool:
     """Whether the device's context is lost with it: nothing that this process does on the device can work any more."""
     return any(_STICKY.search(str(one)) is not None for one in _chain(problem))

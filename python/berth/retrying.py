@@ -17,7 +17,7 @@ import traceback
 from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
-from .oom import is_oom, is_sticky
+from .oom import is_oom, is_sticky, may_try_again
 from .randomness import kept, unused
 
 __all__ = ["ContextLost", "retry", "release_memory"]
@@ -68,7 +68,7 @@ def check_lack_of_memory(problem: Exception) -> None:
     """Raises what is something else: as it is, or as ContextLost."""
     if is_sticky(problem):
         raise ContextLost(f"the device's context is lost: {problem}", "E0566", "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
-    if not is_oom(problem):
+    if not is_oom(problem) or not may_try_again(problem):
         raise problem
 
 

@@ -29,6 +29,8 @@ _known: MutableMapping[Any, "_Known"] = weakref.WeakKeyDictionary()
 class StepInterrupted(BerthError, MemoryError):
     """Memory ran out while the optimizer stepped: some parameters are new and some are not, so the step is not tried again."""
 
+    may_try_again = False
+
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:

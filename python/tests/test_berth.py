@@ -138,6 +138,20 @@ class Again(unittest.TestCase):
             self.assertRaises(kind, step, "x")
             self.assertEqual(len(tries), 1)
 
+    def test_what_has_ended_is_not_tried_again(self):
+        for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):
+            def wrapped():
+                tries.append(1)
+                try:
+                    raise MemoryError
+                except MemoryError as why:
+                    raise kind("it ends here") from why
+
+            for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
+                tries = []
+                self.assertRaises(kind, around(lambda *size: wrapped()))
+                self.assertEqual(len(tries), 1)
+
     def test_what_cannot_begin_anew_is_refused(self):
         def generator():
             yield 1

@@ -229,6 +229,20 @@ class Recovery(unittest.TestCase):
             berth.split_step(model, self.loss, optimizer, batch)
         self.assertEqual((len(steps), caught.exception.id), (1, "E0563"))
 
+    def test_nor_is_it_by_what_is_around_it(self):
+        model, batch = self.model()
+        optimizer, steps = torch.optim.Adam(model.parameters()), []
+
+        def step():
+            steps.append(1)
+            raise RuntimeError(OOM)
+        optimizer.step = step
+        for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
+            steps.clear()
+            with self.assertRaises(berth.StepInterrupted):
+                around(lambda size=12: berth.split_step(model, self.loss, optimizer, tuple(one[:size] for one in batch)))()
+            self.assertEqual(len(steps), 1)
+
     def test_other_errors_leave_no_half_gradients(self):
         model, batch = self.model()
         for problem, kind in ((KeyError("x"), KeyError), (KeyboardInterrupt(), KeyboardInterrupt),
