@@ -106,10 +106,10 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
             return result, size
         smaller = _POLICIES[policy](size)
         if smaller < least:
-            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {result}", "E0562",
-                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory")
+            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {_why(result)}", "E0562",
+                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory") from result
         if report and together.rank == 0:
-            print(f"berth: a batch of {size} does not fit in {call.__name__} ({result}); trying {smaller}", file=sys.stderr)
+            print(f"berth: a batch of {size} does not fit in {call.__name__} ({_why(result)}); trying {smaller}", file=sys.stderr)
         size = smaller
 
 
@@ -126,7 +126,7 @@ def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
-    """What it gave, and True; or what was said of memory, and False, where it ran out in any rank."""
+    """What it gave, and True; or the exception without its frames (None where it is another rank's), and False, where memory ran out."""
     if together.ranks == 1:
         good, result = attempt(call, args, named)
     else:
@@ -140,13 +140,14 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         if said == FAILED:
             raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
         if good and said:
-            good, result = False, "in another rank"
-    if good:
-        return result, True
-    said_of_it = result if isinstance(result, str) else first_line(result)
-    del result
-    release_memory()
-    return said_of_it, False
+            good, result = False, None
+    if not good:
+        release_memory()
+    return result, good
+
+
+def _why(lack: Optional[BaseException]) -> str:
+    return "in another rank" if lack is None else first_line(lack)
 
 
 def _places(function: Callable[..., Any]) -> float:
@@ -188,18 +189,18 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         raise InvalidRequest(f"least {least}, start {start} and most {most} are not in this order, or the margin {margin!r} is not below 1")
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
-    said, together = "", agreement(group)
+    lack, together = None, agreement(group)
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
         if good:
             fits = size
         else:
-            fails, said = size, result
+            fails, lack = size, result
         size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
     release_memory()
     if fits < least:
-        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {said}", "E0562")
+        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {_why(lack)}", "E0562") from lack
     return fits if fits == most else max(least, fits - math.floor(fits * margin))
 
 

@@ -263,7 +263,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
             raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
         if most == _TOO_LARGE:
             raise DoesNotFit(f"memory runs out with one item at a time as well: {why}", "E0562",
-                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory")
+                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory") from lack
         parts *= 2
         if report and step.together.rank == 0:
             print(f"berth: a batch of {length} does not fit ({why}); trying it in {min(parts, length)} parts", file=sys.stderr)

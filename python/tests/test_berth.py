@@ -202,6 +202,7 @@ class Batches(unittest.TestCase):
         with self.assertRaises(berth.DoesNotFit) as caught:
             berth.find_batch(lambda size: (_ for _ in ()).throw(MemoryError()), start=16)
         self.assertIsInstance(caught.exception, MemoryError)
+        self.assertIs(type(caught.exception.__cause__), MemoryError)
         for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
             self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
 
@@ -228,6 +229,7 @@ class Batches(unittest.TestCase):
             train()
         self.assertIn("a batch of 2 as well", str(caught.exception))
         self.assertTrue(berth.is_oom(caught.exception))
+        self.assertIsInstance(caught.exception.__cause__, RuntimeError)
 
         @berth.fit_batch(report=False)
         def wrong(batch_size):

@@ -214,6 +214,7 @@ class Recovery(unittest.TestCase):
         with self.assertRaises(berth.DoesNotFit) as caught:
             berth.split_step(model, Failing(self.loss, 0), torch.optim.Adam(model.parameters()), batch, report=False)
         self.assertEqual(caught.exception.id, "E0562")
+        self.assertIs(type(caught.exception.__cause__), RuntimeError)
         self.assertTrue(torch.equal(before, flat(model.parameters())))
         self.assertTrue(all(one.grad is None for one in model.parameters()))
 
