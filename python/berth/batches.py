@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Type
 
 from .agreement import Agreement, agreement
 from .errors import BerthError, InvalidRequest
-from .retrying import attempt, first_line, release_memory
+from .retrying import attempt, first_line, name_of, release_memory
 
 __all__ = ["DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"]
 
@@ -84,8 +84,8 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
         if names[0] in named or len(args) >= places:
-            raise InvalidRequest(f"{call.__name__} gets its {names[0]} from fit_batch: call it without",
-                                 hint=f"{call.__name__}({', '.join(names[1:])})")
+            raise InvalidRequest(f"{name_of(call)} gets its {names[0]} from fit_batch: call it without",
+                                 hint=f"{name_of(call)}({', '.join(names[1:])})")
         size = getattr(fitted, "batch_size", 0)
         if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
             size = first
@@ -109,19 +109,19 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
             raise DoesNotFit(f"memory runs out with a batch of {size} as well: {_why(result)}", "E0562",
                              "a smaller model, a shorter sequence, less precision, or a GPU with more memory") from result
         if report and together.rank == 0:
-            print(f"berth: a batch of {size} does not fit in {call.__name__} ({_why(result)}); trying {smaller}", file=sys.stderr)
+            print(f"berth: a batch of {size} does not fit in {name_of(call)} ({_why(result)}); trying {smaller}", file=sys.stderr)
         size = smaller
 
 
 def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
     """The names of its arguments, and how many it takes by their place; refused where it cannot begin anew."""
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
+        raise InvalidRequest(f"{name_of(function)} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
                              "put the loop into a plain function")
     names = list(inspect.signature(function).parameters)
     if not names:
-        raise InvalidRequest(f"{function.__name__} takes no batch size: it must be the first argument",
-                             hint=f"def {function.__name__}(batch_size, …):")
+        raise InvalidRequest(f"{name_of(function)} takes no batch size: it must be the first argument",
+                             hint=f"def {name_of(function)}(batch_size, …):")
     return names, _places(function)
 
 

@@ -6,7 +6,10 @@ import ast
 import asyncio
 import builtins
 import collections
+import contextlib
+import functools
 import importlib
+import io
 import json
 import math
 import os
@@ -137,6 +140,21 @@ class Again(unittest.TestCase):
             step, tries = self.failing(1, text)
             self.assertRaises(kind, step, "x")
             self.assertEqual(len(tries), 1)
+
+    def test_what_has_no_name_is_tried_again(self):
+        class Step:
+            def __call__(self, size):
+                tries.append(size)
+                if len(tries) < 2:
+                    raise MemoryError
+                return size
+        for step in (Step(), functools.partial(Step().__call__)):
+            tries, said = [], io.StringIO()
+            with contextlib.redirect_stderr(said):
+                self.assertEqual(berth.retry(functools.partial(step, 4), first=0.0)(), 4)
+                tries.clear()
+                self.assertEqual(berth.fit_batch(step, start=4)(), 2)
+            self.assertIn("Step" if isinstance(step, Step) else "__call__", said.getvalue())
 
     def test_what_has_ended_is_not_tried_again(self):
         for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):
