@@ -88,6 +88,11 @@ class Texts(unittest.TestCase):
         self.assertTrue(oom.is_sticky(RuntimeError("CUDA error: device-side assert triggered")))
         for row in self.rows["oom"]:
             self.assertFalse(oom.is_sticky(raised(row)), row)
+        launch = type("LaunchError", (Exception,), {"__module__": "pycuda._driver"})
+        self.assertTrue(oom.is_sticky(launch("cuCtxSynchronize failed: unspecified launch failure")))
+        about = ValueError("bad header: misaligned address 0x3 in file")
+        self.assertFalse(oom.is_sticky(about))
+        self.assertRaises(ValueError, berth.retry(first=0.0)(lambda: (_ for _ in ()).throw(about)))
 
     def test_nothing_is_imported(self):
         code = ("import sys; import berth; berth.is_oom(RuntimeError('CUDA out of memory. Tried to allocate')); berth.sizes\n"
