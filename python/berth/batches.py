@@ -115,14 +115,24 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
 
 def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
     """The names of its arguments, and how many it takes by their place; refused where it cannot begin anew."""
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{name_of(function)} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
-                             "put the loop into a plain function")
+    _check_plain(function)
     names = list(inspect.signature(function).parameters)
     if not names:
         raise InvalidRequest(f"{name_of(function)} takes no batch size: it must be the first argument",
                              hint=f"def {name_of(function)}(batch_size, …):")
     return names, _places(function)
+
+
+def _check_plain(function: Any) -> None:
+    call = getattr(type(function), "__call__", None)  # of an object that can be called
+    for one in (function, call):
+        if inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
+            raise _not_restartable(function)
+
+
+def _not_restartable(function: Any) -> InvalidRequest:
+    return InvalidRequest(f"{name_of(function)} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
+                          "put the loop into a plain function")
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
@@ -187,12 +197,16 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         positive(name, value)
     if not least <= start <= most or not 0 <= margin < 1:
         raise InvalidRequest(f"least {least}, start {start} and most {most} are not in this order, or the margin {margin!r} is not below 1")
+    _check_plain(trial)
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
+        if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
+            getattr(result, "close", int)()
+            raise _not_restartable(trial)
         if good:
             fits = size
         else:

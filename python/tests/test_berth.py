@@ -260,6 +260,12 @@ class Batches(unittest.TestCase):
         self.assertRaises(KeyError, wrong)
         for bad in (lambda: None, self.generator):
             self.assertRaises(berth.InvalidRequest, berth.fit_batch, bad)
+        async def coroutine(batch_size):
+            return batch_size
+        for bad in (self.generator, functools.partial(self.generator), coroutine, lambda size: self.generator(size), lambda size: coroutine(size)):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.find_batch(bad)
+            self.assertEqual(caught.exception.id, "E0569")
         for options in ({"start": 0}, {"start": 1.5}, {"policy": "none"}, {"least": 0}):
             self.assertRaises(berth.InvalidRequest, berth.fit_batch(**options), lambda batch_size: None)
 
