@@ -350,6 +350,38 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code), "True 0\n0 True\nE0421\nin use\n")
 
+    def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
+        code = """
+            import asyncio, threading
+            before = dict(os.environ)
+            first, second = berth.lease(gpus=1), berth.lease(gpus=1)
+            first.__enter__(); second.__enter__(); first.__exit__(None, None, None)
+            print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['BERTH_JOB'] == str(second.job))
+            second.__exit__(None, None, None)
+            print(os.environ == before)
+            def other():
+                try:
+                    with berth.lease(gpus=1): pass
+                except berth.Refused as problem:
+                    print(problem.id)
+            with berth.lease(gpus=1):
+                thread = threading.Thread(target=other); thread.start(); thread.join()
+                try:
+                    with berth.lease(devices=['7']): pass
+                except berth.BerthError as problem:
+                    print(type(problem).__name__)
+            async def task():
+                async with berth.lease(gpus=1): await asyncio.sleep(0.1)
+            async def all_of_them():
+                return await asyncio.gather(*(task() for _ in range(3)), return_exceptions=True)
+            print([getattr(one, 'id', None) for one in asyncio.run(all_of_them())], os.environ == before)
+            with berth.lease(gpus=1): pass
+            """
+        said = self.prints(code).split("\n")
+        self.assertEqual(said[:3] + said[4:5], ["0 True", "True", "E0573", "[None, 'E0573', 'E0573'] True"], said)
+        self.assertIn(said[3], ("Refused", "NotFound"))
+        self.assertEqual(set(self.states().values()), {"done"})
+
     def test_who_does_not_get_it_in_time_is_told_who_has_it(self):
         holder = self.start("run", "--gpus", "1", "--", "sh", "-c", "echo has it; read line")
         holder.stdout.readline()
