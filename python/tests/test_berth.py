@@ -350,6 +350,18 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code), "True 0\n0 True\nE0421\nin use\n")
 
+    def test_a_framework_that_is_not_there_is_named(self):
+        code = """
+            sys.modules['torch'] = sys.modules['cupy'] = None
+            for gpus, framework in ((1, 'torch'), (1, 'cupy'), (0, 'cupy')):
+                with berth.lease(gpus=gpus) as lease:
+                    try:
+                        lease.device(framework)
+                    except berth.BerthError as problem:
+                        print(problem.id)
+            """
+        self.assertEqual(self.prints(code), "E0568\nE0568\nE0551\n")
+
     def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
         code = """
             import asyncio, threading
