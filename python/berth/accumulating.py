@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any, Callable, ContextManager, List, Optional
 
 from .agreement import Agreement, agreement
@@ -22,15 +23,15 @@ class Part:
     ----------
     data
         As the batch, with fewer items.
-    items : int
-        So many of them count for the loss.
+    items : int or float
+        So many of them count for the loss; what `count` gives.
     total : float
         So many do in the whole batch, of all ranks.
     last : bool
         Gradients are whole after it.
     """
 
-    def __init__(self, data: Any, items: int, at: int, of: int) -> None:
+    def __init__(self, data: Any, items: float, at: int, of: int) -> None:
         self.data, self.items, self.at, self.of = data, items, at, of
         self.total: float = items
         self.ranks = 1
@@ -38,7 +39,7 @@ class Part:
         self._block: Optional[ContextManager[Any]] = None
 
     def __repr__(self) -> str:
-        return f"<berth.Part {self.at + 1} of {self.of}, {self.items} of {self.total:.0f} items>"
+        return f"<berth.Part {self.at + 1} of {self.of}, {self.items:g} of {self.total:g} items>"
 
     @property
     def last(self) -> bool:
@@ -83,14 +84,15 @@ def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
     return [Part(one, _counted(one, count), at, parts) for at, one in enumerate(data)]
 
 
-def _counted(data: Any, count: Optional[Count]) -> int:
+def _counted(data: Any, count: Optional[Count]) -> float:
+    """How many count; with class weights no whole number."""
     if count is None:
         return length_of(data)
     said = count(data)
     number = float(said)  # also a tensor of one number
-    if not number >= 0 or number != int(number):
+    if not 0 <= number < math.inf:
         raise InvalidRequest(f"count: {said!r} is not a number of items", "E0104", "count=lambda batch: (batch['labels'] != -100).sum()")
-    return int(number)
+    return int(number) if number == int(number) else number
 
 
 def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
@@ -99,7 +101,7 @@ def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
         raise InvalidRequest(f"over: {over!r} is neither all nor rank", "E0003")
     own = sum(part.items for part in pieces)
     total = together.sum(own) if over == "all" else float(own * together.ranks)
-    if (together.least(own) if over == "rank" else total) == 0:
+    if (together.least(1 if own else 0) if over == "rank" else total) == 0:
         raise InvalidRequest("no item of the batch counts for the loss: there is nothing to compute a mean of", "E0567",
                              "leave such a batch out")
     for part in pieces:
@@ -120,7 +122,8 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     parts : int
         At least 1; as many as there are items where it is more.
     count : callable, optional
-        Takes a part's data, and gives how many of its items the loss is a mean of; else all along the first axis.
+        Takes a part's data, and gives how many of its items the loss is a mean of, or with class weights the sum of their weights; else all
+        along the first axis.
     model : DistributedDataParallel, optional
         With ranks: the `with` blocks of all parts but the last keep it from exchanging gradients.
     over : {"all", "rank"}

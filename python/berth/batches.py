@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Type
 
 from .agreement import Agreement, agreement
 from .errors import BerthError, InvalidRequest
-from .retrying import attempt, first_line, release_memory
+from .retrying import attempt, first_line, name_of, release_memory
 
 __all__ = ["DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"]
 
@@ -25,9 +25,13 @@ FAILED = 9  # what a rank says that ends with another error
 class RankFailed(BerthError):
     """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
 
+    may_try_again = False
+
 
 class DoesNotFit(BerthError, MemoryError):
     """Memory runs out with the smallest batch as well."""
+
+    may_try_again = False
 
 
 def positive(name: str, value: Any) -> int:
@@ -80,8 +84,8 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
         if names[0] in named or len(args) >= places:
-            raise InvalidRequest(f"{call.__name__} gets its {names[0]} from fit_batch: call it without",
-                                 hint=f"{call.__name__}({', '.join(names[1:])})")
+            raise InvalidRequest(f"{name_of(call)} gets its {names[0]} from fit_batch: call it without",
+                                 hint=f"{name_of(call)}({', '.join(names[1:])})")
         size = getattr(fitted, "batch_size", 0)
         if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
             size = first
@@ -102,27 +106,37 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
             return result, size
         smaller = _POLICIES[policy](size)
         if smaller < least:
-            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {result}", "E0562",
-                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory")
+            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {_why(result)}", "E0562",
+                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory") from result
         if report and together.rank == 0:
-            print(f"berth: a batch of {size} does not fit in {call.__name__} ({result}); trying {smaller}", file=sys.stderr)
+            print(f"berth: a batch of {size} does not fit in {name_of(call)} ({_why(result)}); trying {smaller}", file=sys.stderr)
         size = smaller
 
 
 def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
     """The names of its arguments, and how many it takes by their place; refused where it cannot begin anew."""
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
-                             "put the loop into a plain function")
+    _check_plain(function)
     names = list(inspect.signature(function).parameters)
     if not names:
-        raise InvalidRequest(f"{function.__name__} takes no batch size: it must be the first argument",
-                             hint=f"def {function.__name__}(batch_size, …):")
+        raise InvalidRequest(f"{name_of(function)} takes no batch size: it must be the first argument",
+                             hint=f"def {name_of(function)}(batch_size, …):")
     return names, _places(function)
 
 
+def _check_plain(function: Any) -> None:
+    call = getattr(type(function), "__call__", None)  # of an object that can be called
+    for one in (function, call):
+        if inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one):
+            raise _not_restartable(function)
+
+
+def _not_restartable(function: Any) -> InvalidRequest:
+    return InvalidRequest(f"{name_of(function)} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
+                          "put the loop into a plain function")
+
+
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
-    """What it gave, and True; or what was said of memory, and False, where it ran out in any rank."""
+    """What it gave, and True; or the exception without its frames (None where it is another rank's), and False, where memory ran out."""
     if together.ranks == 1:
         good, result = attempt(call, args, named)
     else:
@@ -136,13 +150,14 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
         if said == FAILED:
             raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
         if good and said:
-            good, result = False, "in another rank"
-    if good:
-        return result, True
-    said_of_it = result if isinstance(result, str) else first_line(result)
-    del result
-    release_memory()
-    return said_of_it, False
+            good, result = False, None
+    if not good:
+        release_memory()
+    return result, good
+
+
+def _why(lack: Optional[BaseException]) -> str:
+    return "in another rank" if lack is None else first_line(lack)
 
 
 def _places(function: Callable[..., Any]) -> float:
@@ -182,20 +197,24 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         positive(name, value)
     if not least <= start <= most or not 0 <= margin < 1:
         raise InvalidRequest(f"least {least}, start {start} and most {most} are not in this order, or the margin {margin!r} is not below 1")
+    _check_plain(trial)
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
-    said, together = "", agreement(group)
+    lack, together = None, agreement(group)
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
+        if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
+            getattr(result, "close", int)()
+            raise _not_restartable(trial)
         if good:
             fits = size
         else:
-            fails, said = size, result
+            fails, lack = size, result
         size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
     release_memory()
     if fits < least:
-        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {said}", "E0562")
+        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {_why(lack)}", "E0562") from lack
     return fits if fits == most else max(least, fits - math.floor(fits * margin))
 
 
@@ -247,11 +266,11 @@ def length_of(x: Any) -> int:
                              "make a list of it, or split what it yields") from None
 
 
-def part_of(x: Any, first: int, last: int) -> Any:
-    """The items from the first up to, and without, the last."""
+def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None) -> Any:
+    """The items from the first up to, and without, the last; with a step each so many-th."""
     if isinstance(x, Mapping):
-        return {key: one if _is_shared(one) else part_of(one, first, last) for key, one in x.items()}
+        return {key: one if _is_shared(one) else part_of(one, first, last, step) for key, one in x.items()}
     if _is_group(x):
-        parts = [one if _is_shared(one) else part_of(one, first, last) for one in x]
+        parts = [one if _is_shared(one) else part_of(one, first, last, step) for one in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
-    return x[first:last]
+    return x[first:last:step]

@@ -21,6 +21,7 @@ class BerthError(Exception):
     """
 
     usual_id = ""  # where none is given
+    may_try_again = True  # False: not even where it is a lack of memory
 
     def __init__(self, message: str, id: str = "", hint: str = "") -> None:
         super().__init__(message)

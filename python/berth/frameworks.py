@@ -54,17 +54,19 @@ def needed(module: str, what: str, package: str = "") -> Any:
 def device_of(framework: str, has_gpu: bool) -> Any:
     """The framework's own object for the first visible GPU, or for its CPU."""
     if framework == "torch":
-        torch = importlib.import_module("torch")
+        torch = needed("torch", "Lease.device")
         return torch.device("cuda" if has_gpu and torch.cuda.is_available() else "cpu")
     if framework == "jax":
-        jax = importlib.import_module("jax")
+        jax = needed("jax", "Lease.device")
         try:
             return jax.devices("gpu")[0] if has_gpu else jax.devices("cpu")[0]
         except RuntimeError:
             return jax.devices("cpu")[0]
     if framework in ("tf", "tensorflow"):
-        tf = importlib.import_module("tensorflow")
+        tf = needed("tensorflow", "Lease.device")
         return tf.device("/GPU:0" if has_gpu and tf.config.list_physical_devices("GPU") else "/CPU:0")
     if framework == "cupy":
-        return importlib.import_module("cupy").cuda.Device(0)
+        if not has_gpu:
+            raise InvalidRequest("CuPy has no device on the CPU, and the lease has no GPU", hint="berth.lease(gpus=1)")
+        return needed("cupy", "Lease.device").cuda.Device(0)
     raise InvalidRequest(f"{framework!r} is no framework that is known here", hint="one of: torch, jax, tf, cupy")

@@ -7,12 +7,13 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
-from .errors import InvalidRequest, TooLate, error_from
+from .errors import InvalidRequest, Refused, TooLate, error_from
 from .frameworks import device_of, initialised
 from .sizes import bytes_of, permille_of
 
@@ -20,6 +21,18 @@ _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
 
 Size = Union[int, str]
+# Of this process, in the order they were asked for; each inner one is of the job of the first.
+_held: List["Lease"] = []
+_holding = threading.Lock()
+
+
+def _flow() -> Tuple[int, int]:
+    """What runs one thing after another: this thread, and its task where it has some."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop
+        task = None
+    return threading.get_ident(), id(task) if task else 0
 
 
 class Lease:
@@ -40,7 +53,8 @@ class Lease:
         self._handle: Optional[ctypes.c_void_p] = None
         self._before: Dict[str, Optional[str]] = {}
         self._affinity: Optional[set[int]] = None
-        self._owner, self._told = 0, False
+        self._owner, self._told, self._in = 0, False, (0, 0)
+        self._later: List[Tuple[ctypes.c_void_p, int]] = []  # of leases that ended before this one, which lives on what they have
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
         self.environment: Dict[str, Optional[str]] = {}
@@ -92,10 +106,24 @@ class Lease:
         if already and self._wish["request"].get("gpus") != 0:
             raise TooLate(f"{already} has initialised its devices already, so it would not see which one the lease has",
                           hint="with berth.lease(...): above the first use of a device; or: berth run -- python …")
+        self._enlist()
         handle = ctypes.c_void_p()
-        if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
-            raise _library.last_error()
-        self._handle, self._owner, self._told = handle, os.getpid(), False
+        try:
+            if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
+                raise _library.last_error()
+        except BaseException:
+            _held.remove(self)
+            raise
+        self._handle, self._told = handle, False
+
+    def _enlist(self) -> None:
+        with _holding:
+            self._owner, self._in = os.getpid(), _flow()
+            other = next((one for one in _held if one._owner == self._owner and one._in != self._in), None)
+            if other is not None:
+                raise Refused("this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them",
+                              "E0573", "one lease around all of them; or a process each: berth.run(…, gpus=1)")
+            _held.append(self)
 
     def _step(self, begun: float) -> int:
         """So many milliseconds until the next look."""
@@ -124,9 +152,17 @@ class Lease:
             return {"message": f"job {self.job} waits its turn", "hint": ""}
         return _library.taken(pointer) or {}
 
+    def _check_devices(self) -> None:
+        """A lease inside of another has that one's devices."""
+        names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
+        others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
+        if _held[0] is not self and others:
+            raise Refused(f"job {self.job}, whose lease this one is in, does not have {', '.join(others)}", "E0421", "the outer lease with these devices")
+
     def _take(self, said: Dict[str, Any]) -> None:
         self.job = said["job"]["id"]
         self.devices = said["environment"]["devices"]
+        self._check_devices()
         for one in said["environment"]["settings"]:
             if one["action"] == "keep":
                 continue
@@ -154,16 +190,36 @@ class Lease:
         handle, self._handle = self._handle, None
         if handle is None:
             return
-        if self._owner == os.getpid():  # a forked child's end is not its parent's
-            for name, value in self._before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
-            if self._affinity is not None:
-                os.sched_setaffinity(0, self._affinity)
-        self._before.clear()
-        _library.library().berth_lease_end(handle, code)
+        at = _held.index(self)
+        above = _held[at + 1:at + 2]
+        _held.remove(self)
+        ends, self._later = [*self._later, (handle, code)], []
+        if self._owner != os.getpid():  # a forked child's end is not its parent's
+            self._before.clear()
+        elif above:
+            self._hand_over(above[0], ends)
+            return
+        self._put_back()
+        for one, how in ends:
+            _library.library().berth_lease_end(one, how)
+
+    def _hand_over(self, later: "Lease", ends: List[Tuple[ctypes.c_void_p, int]]) -> None:
+        """To the next that is still in use: it puts back what was before this one, and gives back what this one had."""
+        later._later = ends + later._later
+        later._before = {**later._before, **self._before}
+        if self._affinity is not None:
+            later._affinity = self._affinity
+        self._before, self._affinity = {}, None
+
+    def _put_back(self) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if self._affinity is not None and self._owner == os.getpid():
+            os.sched_setaffinity(0, self._affinity)
+        self._before, self._affinity = {}, None
 
     def device(self, framework: str) -> Any:
         """The framework's own object for the first device of the lease; its CPU where there is none.

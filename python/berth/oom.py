@@ -50,6 +50,7 @@ _TEXTS = re.compile(
 # A plain RuntimeError, and what frameworks raise of their own: a ValueError that tells of memory is no such thing.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
+_FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "cuda", "rmm", "triton")
 
 _STICKY = re.compile(
     r"an illegal memory access was encountered|device-side assert triggered|unspecified launch failure|misaligned address"
@@ -127,6 +128,16 @@ def is_oom(problem: Optional[BaseException]) -> bool:
     return any(_is_oom_itself(one) for one in _chain(problem))
 
 
+def may_try_again(problem: BaseException) -> bool:
+    """Not where something of it says that it must not: a step that was half made, a search that has ended."""
+    return all(getattr(one, "may_try_again", True) is not False for one in _chain(problem))
+
+
 def is_sticky(problem: Optional[BaseException]) -> bool:
-    """Whether the device's context is lost with it: nothing that this process does on the device can work any more."""
-    return any(_STICKY.search(str(one)) is not None for one in _chain(problem))
+    """Whether the device's context is lost with it: nothing that this process does on the device can work any more. By its text, of
+    exceptions that frameworks raise for that."""
+    return any(_of_a_framework(type(one)) and _STICKY.search(str(one)) is not None for one in _chain(problem))
+
+
+def _of_a_framework(kind: Type[BaseException]) -> bool:
+    return any(one.__name__ in _BY_TEXT or one.__module__.split(".")[0] in _FRAMEWORKS for one in kind.__mro__)

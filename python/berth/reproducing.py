@@ -168,9 +168,14 @@ def _array(x: Any) -> Tuple[Any, str]:
     elif hasattr(x, "get") and hasattr(x, "__cuda_array_interface__"):
         x = x.get()
     array = numpy.asarray(x)
-    if array.dtype.kind not in "biufc":
-        array = array.astype("float64") if name in _TOLERANCES else array
-    return array, name
+    if array.dtype.kind in "biufc":
+        return array, name
+    if name in _TOLERANCES:
+        return array.astype("float64"), name
+    if array.dtype.kind == "O" and all(isinstance(one, int) and one.bit_length() < 1000 for one in array.flat):
+        return array, name  # whole numbers that are too large for 64 bits
+    raise InvalidRequest(f"a {type(x).__name__}{f' of {name}' if name != type(x).__name__ else ''} cannot be compared",
+                         hint="tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them")
 
 
 def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
@@ -193,6 +198,9 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
     >>> compare_outputs({"loss": 1.0}, {"lost": 1.0})
     different: the keys of the results: ['loss', 'lost'] are in one alone
     """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not value >= 0:
+            raise InvalidRequest(f"{name}: {value!r} is no number of at least 0", "E0104")
     worst = absolute = relative = 0.0
     where = ""
     try:
@@ -220,13 +228,19 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
         return 0.0, 0.0, 0.0
     wide = "complex128" if "c" in (one.dtype.kind, other.dtype.kind) else "float64"
     allowed = _tolerance((name, other_name), rtol, atol)
-    exact = one.dtype.kind in "biu" and other.dtype.kind in "biu"
+    exact = one.dtype.kind in "biuO" and other.dtype.kind in "biuO"
+    if exact and one.dtype.kind != other.dtype.kind:
+        one, other = one.astype(object), other.astype(object)  # NumPy would compare them as doubles
+    elif not exact:
+        one, other = (each.astype("float64") if each.dtype.kind == "O" else each for each in (one, other))
     equal = one == other
     with numpy.errstate(all="ignore"):
         if nan_equal and not exact:
             equal = equal | (numpy.isnan(one) & numpy.isnan(other))
         difference = numpy.where(equal, 0.0, numpy.abs(one.astype(wide) - other.astype(wide)))
         difference = numpy.where(numpy.isnan(difference), math.inf, difference)
+        if exact:  # doubles may not tell them apart
+            difference = numpy.where(equal, 0.0, numpy.maximum(difference, 1.0))
         size = numpy.abs(other.astype(wide))
         limit = allowed[1] + allowed[0] * size
         ratio = numpy.where(difference == 0, 0.0, difference / limit)

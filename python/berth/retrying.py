@@ -17,7 +17,7 @@ import traceback
 from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
-from .oom import is_oom, is_sticky
+from .oom import is_oom, is_sticky, may_try_again
 from .randomness import kept, unused
 
 __all__ = ["ContextLost", "retry", "release_memory"]
@@ -68,7 +68,7 @@ def check_lack_of_memory(problem: Exception) -> None:
     """Raises what is something else: as it is, or as ContextLost."""
     if is_sticky(problem):
         raise ContextLost(f"the device's context is lost: {problem}", "E0566", "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
-    if not is_oom(problem):
+    if not is_oom(problem) or not may_try_again(problem):
         raise problem
 
 
@@ -87,13 +87,20 @@ def first_line(problem: BaseException) -> str:
     return str(problem).split("\n", 1)[0][:200]
 
 
+def name_of(function: Any) -> str:
+    """Also of a functools.partial and of an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> float:
     return min(most, first * factor ** at) * (1 + jitter * (2 * random.Random().random() - 1))
 
 
 def _check(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{function.__name__} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
+        raise InvalidRequest(f"{name_of(function)} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
                              "retry the function that consumes it")
 
 
@@ -154,7 +161,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
         release_memory()
         pause = _pause(at, first, factor, most, jitter)
         if report:
-            print(f"berth: memory ran out in {call.__name__} ({first_line(failed)}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
+            print(f"berth: memory ran out in {name_of(call)} ({first_line(failed)}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
         return pause
     return (_awaited if inspect.iscoroutinefunction(function) else _called)(call, tries, between, same_random)
 

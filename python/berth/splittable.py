@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import sys
+import types
 import warnings
-from typing import Any, Callable, Iterator, List, Optional
+import weakref
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from .accumulating import Count, divided
 from .batches import length_of, part_of
@@ -18,7 +21,6 @@ __all__ = ["NotSplittable", "SplitWarning"]
 
 # Losses whose items are compared with the others of their batch.
 _NAMED = re.compile(r"info_?nce|nt_?xent|clip_?loss|sup_?con|in_?batch|multiple_?negatives|contrastive|barlow|vic_?reg|batch_?hard|simclr", re.I)
-_ITEMS = (4, 2)  # tried in this order, where memory is short
 
 
 class NotSplittable(Unsupported):
@@ -80,29 +82,37 @@ def check_batch_norm(model: Any, allowed: str) -> None:
                   "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on")
 
 
-def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, count: Optional[Count], reduction: str, allowed: str) -> None:
-    """Refuses a loss that compares items of a batch with each other, by its name, or because that of a few items is not what their
-    halves' add up to. The model is in eval mode for that and has no gradients; what it would draw next stays."""
+def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str, allowed: str) -> None:
+    """Refuses a loss that compares items of a batch with each other, by its name, or because that of the batch is not what its parts'
+    add up to. The model is in eval mode for that and has no gradients; what it would draw next stays."""
     if allowed == "allow":
         return
     hint = "a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on"
     named = next((name for name in _names(loss_fn) if _NAMED.search(name)), None)
     if named:
         return object_or(f"{named} compares the items of a batch with each other, so its parts do not add up to the whole", allowed, hint)
-    for items in _ITEMS:
+    length, groups, why_not = length_of(batch), 1, ""
+    while groups == 1 or length // groups >= 2:
         try:
-            found = _of_whole_and_halves(model, loss_fn, part_of(batch, 0, min(items, length_of(batch))), count, reduction)
+            found = [_of_whole_and_parts(model, loss_fn, one, parts, count, reduction) for one in _spread(batch, groups)]
         except Exception as why:
             _check_context(why)
-            not_checked = f"{type(why).__name__}: {why}"
+            why_not = f"{type(why).__name__}: {why}"
+            groups *= 2
             continue
-        if found is None or not math.isfinite(found[0]):
-            return
-        if not abs(found[0] - found[1]) <= found[2] * max(abs(found[0]), abs(found[1]), 1e-6):
-            object_or(f"the loss of {items} items is {found[0]:.6g}, and of their halves together {found[1]:.6g}: it depends on which items are "
-                      "together, or `count` does not count what it is a mean of", allowed, "count=lambda batch: …; or " + hint)
+        for one in found:
+            if one is not None and math.isfinite(one[0]) and not abs(one[0] - one[1]) <= one[2]:
+                items = f"the {length} items" if groups == 1 else f"{length // groups} of the {length} items"
+                return object_or(f"the loss of {items} is {one[0]:.6g}, and of their parts together {one[1]:.6g}: it depends on which items are "
+                                 "together, or `count` does not count what it is a mean of", allowed,
+                                 "count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or " + hint)
         return
-    warnings.warn(f"whether the loss can be split was not checked: {not_checked}", SplitWarning, stacklevel=5)
+    warnings.warn(f"whether the loss can be split was not checked: {why_not}", SplitWarning, stacklevel=5)
+
+
+def _spread(batch: Any, groups: int) -> Iterator[Any]:
+    """The batch, or where memory is short for it so many groups, each of items from all over it."""
+    return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
 
 
 def _check_context(why: Exception) -> None:
@@ -114,23 +124,90 @@ def _check_context(why: Exception) -> None:
             raise
 
 
-def _of_whole_and_halves(model: Any, loss_fn: Callable[..., Any], batch: Any, count: Optional[Count], reduction: str) -> Any:
-    """The loss of a few items, of their halves, and how much they may differ; None where there is nothing to compare."""
+def _of_whole_and_parts(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count],
+                        reduction: str) -> Optional[Tuple[float, float, float]]:
+    """The loss of these items, of their parts, and how much they may differ; None where there is nothing to compare."""
     torch = sys.modules["torch"]
-    whole, halves = divided(batch, 1, count), divided(batch, 2, count)
-    if len(halves) < 2 or not all(part.items for part in (*whole, *halves)):
+    whole, pieces = divided(batch, 1, count), [part for part in divided(batch, parts, count) if part.items]
+    total = whole[0].items
+    if len(pieces) < 2 or not total:
         return None
     modes = {one: one.training for one in inner(model).modules()}
     state = kept()
+    kinds = {one.dtype for one in inner(model).parameters()}
+    devices = {one.device.type for one in inner(model).parameters()}
+
+    def shares(some: List[Any]) -> List[float]:
+        said = []
+        for part in some:
+            loss = loss_fn(inner(model), part.data)
+            kinds.add(loss.dtype)
+            said.append(float(loss.float()) * (part.items if reduction == "mean" else 1) / total)
+        return said
     try:
         inner(model).eval()
         with torch.no_grad():
-            said = [[float(loss_fn(inner(model), part.data).float()) * (part.items if reduction == "mean" else 1) for part in some]
-                    for some in (whole, halves)]
+            one, other = shares(whole), shares(pieces)
     finally:
-        for one, training in modes.items():
-            one.training = training
+        for module, training in modes.items():
+            module.training = training
         state.restore()
         unused(state)
-    precise = {one.dtype for one in inner(model).parameters()} <= {torch.float32, torch.float64} and not torch.is_autocast_enabled()
-    return sum(said[0]), sum(said[1]), 1e-3 if precise else 3e-2
+    precise = kinds <= {torch.float32, torch.float64} and not torch.is_autocast_enabled()
+    tolerance = (1e-4 if devices <= {"cpu"} else 1e-3) if precise else 3e-2
+    return sum(one), sum(other), tolerance * max(abs(one[0]), sum(map(abs, other)), 1e-6)
+
+
+_PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
+
+
+class Looked:
+    """A loss and a count that were looked at: known again by what they are and hold, without keeping alive a model that they hold."""
+
+    def __init__(self, *functions: Any) -> None:
+        self._held = [_held(one) for function in functions for one in _made_of(function)]
+
+    def is_for(self, *functions: Any) -> bool:
+        now = [one for function in functions for one in _made_of(function)]
+        return len(now) == len(self._held) and all(_is_same(held, one) for held, one in zip(self._held, now))
+
+
+def _made_of(function: Any) -> Iterator[Any]:
+    """What tells it from another: a function made anew in each step by the same lines is the same, if it holds the same."""
+    if isinstance(function, functools.partial):
+        yield from _made_of(function.func)
+        yield from function.args
+        yield from function.keywords.values()
+    elif isinstance(function, types.MethodType):
+        yield from _made_of(function.__func__)
+        yield function.__self__
+    elif isinstance(function, types.FunctionType):
+        yield function.__code__
+        yield from function.__defaults__ or ()
+        for cell in function.__closure__ or ():
+            yield _contents(cell)
+    else:
+        yield function
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # an empty cell
+        return None
+
+
+def _held(one: Any) -> Any:
+    """It, where it is plain; else a reference to it, or nothing where there can be none."""
+    if isinstance(one, _PLAIN):
+        return one
+    try:
+        return weakref.ref(one)
+    except TypeError:
+        return weakref.ref(set())  # of nothing: it is never the same
+
+
+def _is_same(held: Any, one: Any) -> bool:
+    if isinstance(held, weakref.ref):
+        return one is not None and held() is one
+    return type(held) is type(one) and bool(held == one)

@@ -15,7 +15,7 @@ from .errors import BerthError, InvalidRequest, Unsupported
 from .oom import is_oom
 from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
-from .splittable import batch_norms, check_batch_norm, check_loss, inner
+from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
 
@@ -29,6 +29,8 @@ _known: MutableMapping[Any, "_Known"] = weakref.WeakKeyDictionary()
 class StepInterrupted(BerthError, MemoryError):
     """Memory ran out while the optimizer stepped: some parameters are new and some are not, so the step is not tried again."""
 
+    may_try_again = False
+
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
@@ -38,8 +40,8 @@ class StepResult:
     ----------
     loss : float
         The mean over the items that count, of all ranks.
-    items : int
-        So many of this rank's.
+    items : int or float
+        So many of this rank's; what `count` gives.
     parts : int
         In so many was the batch computed.
     tries : int
@@ -51,7 +53,7 @@ class StepResult:
     """
 
     loss: float
-    items: int
+    items: float
     parts: int
     tries: int
     norm: Optional[float]
@@ -61,7 +63,7 @@ class StepResult:
 class _Known:
     def __init__(self) -> None:
         self.items = 0
-        self.losses: List[Any] = []
+        self.losses: List[Looked] = []
 
 
 @dataclasses.dataclass
@@ -166,7 +168,9 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     parts : int, optional
         At least so many; else as few as have fitted before.
     count : callable, optional
-        Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`. Else all along the first axis.
+        Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`, or with class weights
+        `lambda part: weight[part["labels"]].sum()`. Else all along the first axis; then the loss of each batch that is split is compared with
+        that of its parts, which takes two passes without gradients. With a count only the first batch is.
     scaler : torch.amp.GradScaler, optional
         Gradients are unscaled before they are clipped; it is updated once.
     clip_norm : float, optional
@@ -236,7 +240,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
     while True:
         tries += 1
         if parts > 1:
-            _check(step, allowed, known, lack)
+            _check(step, parts, allowed, known, lack)
         pieces = weighed(divided(step.batch, parts, step.count), step.together, step.over)
         said, result = _try(step, pieces)
         most = step.together.most(said)
@@ -259,7 +263,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
             raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
         if most == _TOO_LARGE:
             raise DoesNotFit(f"memory runs out with one item at a time as well: {why}", "E0562",
-                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory")
+                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory") from lack
         parts *= 2
         if report and step.together.rank == 0:
             print(f"berth: a batch of {length} does not fit ({why}); trying it in {min(parts, length)} parts", file=sys.stderr)
@@ -283,17 +287,18 @@ def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
     return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
 
 
-def _check(step: _Step, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
-    """Once for a model and a loss. All ranks refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it
-    goes on with a smaller batch, which needs no parts."""
-    function = getattr(step.loss_fn, "func", step.loss_fn)  # of a functools.partial
-    what = getattr(function, "__code__", type(function))    # and never the loss itself, which may hold the model
-    if what in known.losses:
+def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
+    """Once for a model, a loss and a count; each batch of a mean without a count, whose items may weigh otherwise than those before. All ranks
+    refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it goes on with a smaller batch, which
+    needs no parts."""
+    each = step.count is None and step.reduction == "mean"
+    seen = not each and any(one.is_for(step.loss_fn, step.count) for one in known.losses)
+    if not step.together.most(0 if seen else 1):
         return
     problem: Optional[Exception] = None
     try:
         check_batch_norm(step.model, allowed[0])
-        check_loss(step.model, step.loss_fn, step.batch, step.count, step.reduction, allowed[1])
+        check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed[1])
     except Exception as why:
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
@@ -302,7 +307,8 @@ def _check(step: _Step, allowed: Tuple[str, str], known: _Known, lack: Optional[
         raise problem from lack
     if said:
         raise RankFailed("another rank refuses to split the batch: its own output says why", "E0564")
-    known.losses.append(what)
+    if not each:
+        known.losses = [*known.losses[-9:], Looked(step.loss_fn, step.count)]
 
 
 def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:

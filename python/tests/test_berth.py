@@ -6,7 +6,10 @@ import ast
 import asyncio
 import builtins
 import collections
+import contextlib
+import functools
 import importlib
+import io
 import json
 import math
 import os
@@ -85,6 +88,11 @@ class Texts(unittest.TestCase):
         self.assertTrue(oom.is_sticky(RuntimeError("CUDA error: device-side assert triggered")))
         for row in self.rows["oom"]:
             self.assertFalse(oom.is_sticky(raised(row)), row)
+        launch = type("LaunchError", (Exception,), {"__module__": "pycuda._driver"})
+        self.assertTrue(oom.is_sticky(launch("cuCtxSynchronize failed: unspecified launch failure")))
+        about = ValueError("bad header: misaligned address 0x3 in file")
+        self.assertFalse(oom.is_sticky(about))
+        self.assertRaises(ValueError, berth.retry(first=0.0)(lambda: (_ for _ in ()).throw(about)))
 
     def test_nothing_is_imported(self):
         code = ("import sys; import berth; berth.is_oom(RuntimeError('CUDA out of memory. Tried to allocate')); berth.sizes\n"
@@ -138,6 +146,35 @@ class Again(unittest.TestCase):
             self.assertRaises(kind, step, "x")
             self.assertEqual(len(tries), 1)
 
+    def test_what_has_no_name_is_tried_again(self):
+        class Step:
+            def __call__(self, size):
+                tries.append(size)
+                if len(tries) < 2:
+                    raise MemoryError
+                return size
+        for step in (Step(), functools.partial(Step().__call__)):
+            tries, said = [], io.StringIO()
+            with contextlib.redirect_stderr(said):
+                self.assertEqual(berth.retry(functools.partial(step, 4), first=0.0)(), 4)
+                tries.clear()
+                self.assertEqual(berth.fit_batch(step, start=4)(), 2)
+            self.assertIn("Step" if isinstance(step, Step) else "__call__", said.getvalue())
+
+    def test_what_has_ended_is_not_tried_again(self):
+        for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):
+            def wrapped():
+                tries.append(1)
+                try:
+                    raise MemoryError
+                except MemoryError as why:
+                    raise kind("it ends here") from why
+
+            for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
+                tries = []
+                self.assertRaises(kind, around(lambda *size: wrapped()))
+                self.assertEqual(len(tries), 1)
+
     def test_what_cannot_begin_anew_is_refused(self):
         def generator():
             yield 1
@@ -188,6 +225,7 @@ class Batches(unittest.TestCase):
         with self.assertRaises(berth.DoesNotFit) as caught:
             berth.find_batch(lambda size: (_ for _ in ()).throw(MemoryError()), start=16)
         self.assertIsInstance(caught.exception, MemoryError)
+        self.assertIs(type(caught.exception.__cause__), MemoryError)
         for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
             self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
 
@@ -214,6 +252,7 @@ class Batches(unittest.TestCase):
             train()
         self.assertIn("a batch of 2 as well", str(caught.exception))
         self.assertTrue(berth.is_oom(caught.exception))
+        self.assertIsInstance(caught.exception.__cause__, RuntimeError)
 
         @berth.fit_batch(report=False)
         def wrong(batch_size):
@@ -221,6 +260,12 @@ class Batches(unittest.TestCase):
         self.assertRaises(KeyError, wrong)
         for bad in (lambda: None, self.generator):
             self.assertRaises(berth.InvalidRequest, berth.fit_batch, bad)
+        async def coroutine(batch_size):
+            return batch_size
+        for bad in (self.generator, functools.partial(self.generator), coroutine, lambda size: self.generator(size), lambda size: coroutine(size)):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.find_batch(bad)
+            self.assertEqual(caught.exception.id, "E0569")
         for options in ({"start": 0}, {"start": 1.5}, {"policy": "none"}, {"least": 0}):
             self.assertRaises(berth.InvalidRequest, berth.fit_batch(**options), lambda batch_size: None)
 
@@ -304,6 +349,50 @@ class OneGpu(OnAMachine):
                     print('in use')
             """
         self.assertEqual(self.prints(code), "True 0\n0 True\nE0421\nin use\n")
+
+    def test_a_framework_that_is_not_there_is_named(self):
+        code = """
+            sys.modules['torch'] = sys.modules['cupy'] = None
+            for gpus, framework in ((1, 'torch'), (1, 'cupy'), (0, 'cupy')):
+                with berth.lease(gpus=gpus) as lease:
+                    try:
+                        lease.device(framework)
+                    except berth.BerthError as problem:
+                        print(problem.id)
+            """
+        self.assertEqual(self.prints(code), "E0568\nE0568\nE0551\n")
+
+    def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
+        code = """
+            import asyncio, threading
+            before = dict(os.environ)
+            first, second = berth.lease(gpus=1), berth.lease(gpus=1)
+            first.__enter__(); second.__enter__(); first.__exit__(None, None, None)
+            print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['BERTH_JOB'] == str(second.job))
+            second.__exit__(None, None, None)
+            print(os.environ == before)
+            def other():
+                try:
+                    with berth.lease(gpus=1): pass
+                except berth.Refused as problem:
+                    print(problem.id)
+            with berth.lease(gpus=1):
+                thread = threading.Thread(target=other); thread.start(); thread.join()
+                try:
+                    with berth.lease(devices=['7']): pass
+                except berth.BerthError as problem:
+                    print(type(problem).__name__)
+            async def task():
+                async with berth.lease(gpus=1): await asyncio.sleep(0.1)
+            async def all_of_them():
+                return await asyncio.gather(*(task() for _ in range(3)), return_exceptions=True)
+            print([getattr(one, 'id', None) for one in asyncio.run(all_of_them())], os.environ == before)
+            with berth.lease(gpus=1): pass
+            """
+        said = self.prints(code).split("\n")
+        self.assertEqual(said[:3] + said[4:5], ["0 True", "True", "E0573", "[None, 'E0573', 'E0573'] True"], said)
+        self.assertIn(said[3], ("Refused", "NotFound"))
+        self.assertEqual(set(self.states().values()), {"done"})
 
     def test_who_does_not_get_it_in_time_is_told_who_has_it(self):
         holder = self.start("run", "--gpus", "1", "--", "sh", "-c", "echo has it; read line")

@@ -30,6 +30,21 @@ torch = types.ModuleType('torch'); torch.cuda = Cuda(); sys.modules['torch'] = t
 
 class Same(unittest.TestCase):
     @unittest.skipUnless(HAS_NUMPY, "no NumPy")
+    def test_whole_numbers_are_exact_and_what_is_no_number_is_named(self):
+        import numpy
+        pairs = [([2 ** 53], [2 ** 53 + 1]), (2 ** 70, 2 ** 70 + 1)]
+        pairs += [(numpy.array([2 ** 60], one), numpy.array([2 ** 60 + 1], other)) for one in ("int64", "uint64") for other in ("int64", "uint64")]
+        for one, other in pairs:
+            self.assertFalse(berth.compare_outputs(one, other), (one, other))
+            self.assertTrue(berth.compare_outputs(one, one))
+            self.assertTrue(berth.compare_outputs(one, other, atol=1))
+        self.assertTrue(berth.compare_outputs(2 ** 70, 2.0 ** 70))
+        for bad in ({1}, object(), numpy.array(["a"]), 1 << 2000):
+            self.assertRaises(berth.InvalidRequest, berth.compare_outputs, bad, bad)
+        for wrong in ({"atol": -1}, {"rtol": -1e-9}, {"atol": float("nan")}):
+            self.assertRaises(berth.InvalidRequest, berth.compare_outputs, 1.0, 2.0, **wrong)
+
+    @unittest.skipUnless(HAS_NUMPY, "no NumPy")
     def test_outputs_are_compared_by_their_types(self):
         import numpy
         one = {"a": [numpy.linspace(0, 1, 9, dtype="float32"), 3], "b": (True, "text", None)}

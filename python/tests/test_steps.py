@@ -172,7 +172,8 @@ class Failing:
 
     def __call__(self, model, part):
         size = len(part[0])
-        self.sizes.append(size)
+        if torch.is_grad_enabled():  # else it is compared with its parts
+            self.sizes.append(size)
         said = self.loss(model, part)
         if size > self.most:
             raise RuntimeError(OOM)
@@ -213,6 +214,7 @@ class Recovery(unittest.TestCase):
         with self.assertRaises(berth.DoesNotFit) as caught:
             berth.split_step(model, Failing(self.loss, 0), torch.optim.Adam(model.parameters()), batch, report=False)
         self.assertEqual(caught.exception.id, "E0562")
+        self.assertIs(type(caught.exception.__cause__), RuntimeError)
         self.assertTrue(torch.equal(before, flat(model.parameters())))
         self.assertTrue(all(one.grad is None for one in model.parameters()))
 
@@ -227,6 +229,20 @@ class Recovery(unittest.TestCase):
         with self.assertRaises(berth.StepInterrupted) as caught:
             berth.split_step(model, self.loss, optimizer, batch)
         self.assertEqual((len(steps), caught.exception.id), (1, "E0563"))
+
+    def test_nor_is_it_by_what_is_around_it(self):
+        model, batch = self.model()
+        optimizer, steps = torch.optim.Adam(model.parameters()), []
+
+        def step():
+            steps.append(1)
+            raise RuntimeError(OOM)
+        optimizer.step = step
+        for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
+            steps.clear()
+            with self.assertRaises(berth.StepInterrupted):
+                around(lambda size=12: berth.split_step(model, self.loss, optimizer, tuple(one[:size] for one in batch)))()
+            self.assertEqual(len(steps), 1)
 
     def test_other_errors_leave_no_half_gradients(self):
         model, batch = self.model()
@@ -332,6 +348,47 @@ class Refused(unittest.TestCase):
                 self.step(model, loss, batch, parts=2, in_batch="warn")
             self.assertEqual([one.category for one in said], [berth.SplitWarning])
         self.step(model, wrong_count, (items, labels), parts=2, count=lambda part: (part[1] != -100).sum())
+
+    def test_each_batch_is_looked_at_and_all_of_it(self):
+        """Padding that the first items, the first batch, or the first loss of these lines do not have."""
+        def mean(model, part):
+            return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
+
+        def made(pairs):
+            return lambda model, part: (model(part[0]) @ model(part[0]).T).logsumexp(1).mean() if pairs else (model(part[0]) ** 2).mean()
+        torch.manual_seed(4)
+        model, items, labels = torch.nn.Linear(6, 8), torch.randn(16, 6), torch.randint(0, 8, (16,))
+        late = labels.clone()
+        late[9:15] = -100
+        self.step(model, mean, (items, labels), parts=2)
+        for parts in (2, 4):
+            with self.assertRaises(berth.NotSplittable):
+                self.step(model, mean, (items, late), parts=parts)
+        self.step(model, mean, (items, late), parts=2, count=lambda part: (part[1] != -100).sum())
+        count = len
+        self.step(model, made(False), (items,), parts=2, count=lambda part: count(part[0]))
+        with self.assertRaises(berth.NotSplittable):
+            self.step(model, made(True), (items,), parts=2, count=lambda part: count(part[0]))
+
+        def short(model, part):  # of memory: it is compared in groups
+            if len(part[0]) > 8:
+                raise RuntimeError(OOM)
+            return mean(model, part)
+        with self.assertRaises(berth.NotSplittable):
+            self.step(model, short, (items, late), parts=2)
+
+    def test_weights_of_classes_are_counted(self):
+        torch.manual_seed(5)
+        model, items, labels = torch.nn.Linear(6, 8), torch.randn(16, 6), torch.randint(0, 8, (16,)).sort().values
+        weight = torch.linspace(0.1, 5, 8)
+
+        def weighted(model, part):
+            return F.cross_entropy(model(part[0]), part[1], weight=weight)
+        with self.assertRaises(berth.NotSplittable):
+            self.step(model, weighted, (items, labels), parts=2)
+        whole = torch.autograd.grad(weighted(model, (items, labels)), list(model.parameters()))
+        berth.split_step(model, weighted, torch.optim.SGD(model.parameters(), 0.0), (items, labels), parts=3, count=lambda part: weight[part[1]].sum())
+        self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
 
     def test_bad_requests_are_named(self):
         model, batch = torch.nn.Linear(2, 1), (torch.randn(4, 2), torch.randn(4, 1))
