@@ -33,7 +33,7 @@ NO_PAIR = {
     # No public case has shown the first right, and what they explain was shown: until then they may not.
     "DRV17": "DRV05 is proven",
     "DRV24": "DRV15 is proven",
-    **dict.fromkeys(("DRV10", "DRV19", "ENV19"), "all that it explains is proven, but FW12"),
+    **dict.fromkeys(("DRV10", "ENV19"), "all that it explains is proven, but FW12"),
 }
 
 PACKAGES = "/usr/lib/python3/dist-packages"
