@@ -19,7 +19,7 @@ class OnAMachine(Machine):
 
     def setUp(self):
         super().setUp()
-        self.variables |= {"PYTHONPATH": str(HERE.parent), "LC_ALL": "C.UTF-8", "BERTH_LIBRARY": self.library, "BERTH_PROGRAM": self.berth}
+        self.variables |= {"PYTHONPATH": f"{HERE.parent}:{HERE}", "LC_ALL": "C.UTF-8", "BERTH_LIBRARY": self.library, "BERTH_PROGRAM": self.berth}
 
     def python(self, code, *words, **more):
         return subprocess.run([sys.executable, "-c", "import os, sys, berth\n" + textwrap.dedent(code), *words], env={**self.variables, **more},

@@ -7,23 +7,16 @@ import doctest
 import importlib
 import io
 import os
-import pathlib
 import subprocess
 import sys
 import types
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-try:
-    import torch
-except ImportError:
-    print("skipped: this Python has no PyTorch")
-    sys.exit(77)
+from with_torch import HERE, torch
 
-import berth  # noqa: E402
-from berth.torch import precision  # noqa: E402
+import berth
+from berth.torch import precision
 
 torch.set_num_threads(1)
 

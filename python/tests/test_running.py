@@ -73,13 +73,9 @@ class Commands(OnAMachine):
 
     def test_a_lease_in_an_event_loop(self):
         code = """
-            import asyncio
+            import asyncio, ticking
             async def main():
-                ticks = []
-                async def tick():
-                    while True:
-                        ticks.append(1); await asyncio.sleep(0.02)
-                other = asyncio.ensure_future(tick())
+                other, ticks = ticking.begin()
                 async with berth.lease(gpus=1) as lease:
                     print(lease.job, os.environ['CUDA_VISIBLE_DEVICES'])
                 other.cancel()
@@ -90,13 +86,9 @@ class Commands(OnAMachine):
         holder = self.start("run", "--gpus", "1", "--", "sh", "-c", "echo has it; read line")
         holder.stdout.readline()
         code = """
-            import asyncio
+            import asyncio, ticking
             async def main():
-                ticks = []
-                async def tick():
-                    while True:
-                        ticks.append(1); await asyncio.sleep(0.02)
-                other = asyncio.ensure_future(tick())
+                other, ticks = ticking.begin()
                 try:
                     async with berth.lease(gpus=1, wait=0.5): print('no')
                 except berth.Refused as problem: print(problem.id, len(ticks) > 10)

@@ -4,7 +4,6 @@ usage: test_steps.py     (77: no PyTorch here)
 """
 import copy
 import os
-import pathlib
 import random
 import subprocess
 import sys
@@ -12,15 +11,9 @@ import textwrap
 import unittest
 import warnings
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-try:
-    import torch
-except ImportError:
-    print("skipped: this Python has no PyTorch")
-    sys.exit(77)
+from with_torch import HERE, torch
 
-import berth  # noqa: E402
+import berth
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 F = torch.nn.functional
@@ -218,26 +211,26 @@ class Recovery(unittest.TestCase):
         self.assertTrue(torch.equal(before, flat(model.parameters())))
         self.assertTrue(all(one.grad is None for one in model.parameters()))
 
-    def test_a_step_that_was_begun_is_never_made_again(self):
-        model, batch = self.model()
+    def fails_to_step(self, model):
+        """An optimizer for whose own step memory is too short, and how often it tried."""
         optimizer, steps = torch.optim.Adam(model.parameters()), []
 
         def step():
             steps.append(1)
             raise RuntimeError(OOM)
         optimizer.step = step
+        return optimizer, steps
+
+    def test_a_step_that_was_begun_is_never_made_again(self):
+        model, batch = self.model()
+        optimizer, steps = self.fails_to_step(model)
         with self.assertRaises(berth.StepInterrupted) as caught:
             berth.split_step(model, self.loss, optimizer, batch)
         self.assertEqual((len(steps), caught.exception.id), (1, "E0563"))
 
     def test_nor_is_it_by_what_is_around_it(self):
         model, batch = self.model()
-        optimizer, steps = torch.optim.Adam(model.parameters()), []
-
-        def step():
-            steps.append(1)
-            raise RuntimeError(OOM)
-        optimizer.step = step
+        optimizer, steps = self.fails_to_step(model)
         for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
             steps.clear()
             with self.assertRaises(berth.StepInterrupted):

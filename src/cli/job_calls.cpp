@@ -112,9 +112,11 @@ Result<std::vector<Job>> JobCalls::jobs(JobId id) {
   const auto answer = call("GET", job_path(id), kAnswerSoon);
   if (!answer) return answer.error();
   auto found = client::jobs_in(*answer);
-  if (found || found.error().id != "E0901" || left_with_own().empty()) return found;
+  if (found || found.error().id != "E0901") return found;
+  std::string left = left_with_own();
+  if (left.empty()) return found;
   Error error = found.error();
-  error.hint = left_with_own();
+  error.hint = std::move(left);
   return error;
 }
 

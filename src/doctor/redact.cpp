@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/contains_any.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -145,20 +146,13 @@ constexpr auto kLogWords =
                                      "D3cold to D0", "blocked for more than"});
 
 template <typename Words>
-bool any_in(std::string_view text, const Words& words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
-
-template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
   return std::any_of(words.begin(), words.end(),
                      [&](std::string_view word) { return text.starts_with(word); });
 }
 
 bool is_told(std::string_view name) {
-  if (any_in(name, kSecret)) return false;
+  if (contains_any(name, kSecret)) return false;
   return std::find(kTold.begin(), kTold.end(), name) != kTold.end() || name.ends_with("_DEVICE") ||
          begins_with_any(name, kToldPrefixes);
 }
@@ -294,7 +288,7 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
 std::string redacted_log(std::string_view log) {
   std::string told;
   for (const std::string_view line : split(log, '\n'))
-    if (any_in(line, kLogWords) && line.find("Command line:") == std::string_view::npos)
+    if (contains_any(line, kLogWords) && line.find("Command line:") == std::string_view::npos)
       told += without_process_name(line) + "\n";
   return told;
 }

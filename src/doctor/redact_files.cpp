@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/file.hpp"
+#include "doctor/contains_any.hpp"
 #include "doctor/redact.hpp"
 
 namespace berth::doctor {
@@ -14,13 +15,6 @@ constexpr auto kEngineWords = std::to_array<std::string_view>(
      "version", "plugins", "imports", "runc"});
 constexpr auto kMetadataKeys = std::to_array<std::string_view>(
     {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
-
-template <typename Words>
-bool any_in(std::string_view text, const Words& words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
 
 /// "https://lin:secret@host/…" → "https://…@host/…".
 std::string without_user_info(std::string_view text) {
@@ -51,7 +45,7 @@ std::string engine_settings(std::string_view text) {
       const std::size_t end = std::min(line.find(line[quote], quote + 1), line.size());
       const std::string_view word = line.substr(quote + 1, end - quote - 1);
       const bool is_asked =
-          word.find("://") == std::string_view::npos && any_in(word, kEngineWords);
+          word.find("://") == std::string_view::npos && contains_any(word, kEngineWords);
       told += line[quote] + (is_asked || word.empty() ? std::string(word) : "…");
       if (end < line.size()) told += line[end];
       at = end + 1;

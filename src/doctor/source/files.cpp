@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/file.hpp"
+#include "doctor/contains_any.hpp"
 #include "doctor/device_list.hpp"
 #include "doctor/source/shell.hpp"
 

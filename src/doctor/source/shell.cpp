@@ -154,10 +154,6 @@ std::string dropped_from(std::string_view value) {
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return contains(text, part); });
-}
 
 std::vector<Command> shell_commands(std::string_view text, int first_line) {
   return Reader(text, first_line).all();

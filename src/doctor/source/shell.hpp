@@ -59,6 +59,5 @@ Marks requirements_marks(std::string_view text);
 Marks yaml_marks(std::string_view text);
 
 bool contains(std::string_view text, std::string_view part);
-bool contains_any(std::string_view text, std::span<const std::string_view> parts);
 
 }  // namespace berth::doctor::source

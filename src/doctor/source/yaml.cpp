@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "doctor/contains_any.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor::source {

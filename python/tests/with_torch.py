@@ -1,0 +1,11 @@
+"""PyTorch, for tests that need it: without it the test is skipped (77)."""
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+try:
+    import torch  # noqa: F401
+except ImportError:
+    print("skipped: this Python has no PyTorch")
+    sys.exit(77)
