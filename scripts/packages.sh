@@ -12,6 +12,7 @@ packages_for() {
     digits) echo python3-sklearn ;;
     package) echo dpkg-dev file git ;;
     bench) echo python3-venv task-spooler ;;
+    soak) echo qemu-system-x86 debootstrap e2fsprogs dpkg-dev file ;;
     lint) echo clang-tidy-14 clang-format-14 shellcheck ;;
   esac
 }
@@ -23,6 +24,7 @@ why() {
     torch) echo "to train the demo's network: this Python has no PyTorch" ;;
     digits) echo "for the handwritten digits that the demo learns" ;;
     package) echo "to make the packages" ;;
+    soak) echo "to try a whole machine that systemd starts, in a virtual one" ;;
     bench) echo "to measure beside task-spooler, gpustat and nvitop (these get a Python environment of their own)" ;;
     lint) echo "to look for faults that compilers do not report" ;;
   esac

@@ -41,6 +41,12 @@ alone = make()
 optimizer = torch.optim.SGD(alone.parameters(), 0.1)
 plain(alone, (inputs, labels)).backward(); optimizer.step()
 """
+# Old PyTorch's threads now and then abort an interpreter that ends beside them; what is shown was said by then.
+TAIL = """
+dist.barrier()
+sys.stdout.flush()
+os._exit(0)
+"""
 
 
 def free_port():
@@ -54,7 +60,7 @@ class Ranks(unittest.TestCase):
         """What each rank printed."""
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2",
                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-        ranks = [subprocess.Popen([sys.executable, "-c", HEAD + textwrap.dedent(code)], env={**environment, "RANK": str(rank)},
+        ranks = [subprocess.Popen([sys.executable, "-c", HEAD + textwrap.dedent(code) + TAIL], env={**environment, "RANK": str(rank)},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
         try:
             said = [one.communicate(timeout=60) for one in ranks]

@@ -124,6 +124,8 @@ Job parse(const Json& json) {
   take(json, "or_cpu_after_milliseconds", limit);
   if (limit) job.or_cpu_after = std::chrono::milliseconds(*limit);
   take(json, "after", job.after);
+  take(json, "requeue", job.requeue);
+  take(json, "restarts", job.restarts);
   if (json.contains("task")) {
     const Json& task = json.at("task");
     job.task.emplace();
@@ -264,6 +266,8 @@ std::string record_of(const Job& job) {
   add("command", job.command);
   if (job.queued) out["queued"] = true;
   add("after", job.after);
+  if (job.requeue) out["requeue"] = true;
+  if (job.restarts != 0) out["restarts"] = job.restarts;
   add("cpus", job.cpus);
   add("affinity", job.affinity);
   add("why", job.why);

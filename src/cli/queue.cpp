@@ -49,7 +49,7 @@ Result<std::string> body_of(const model::Job& job,
                  text("this folder cannot be named: {}", problem.message()), "cd ~"};
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables)
-    if (name != "BERTH_JOB" && !name.starts_with("BERTH_ARRAY"))
+    if (name != "BERTH_JOB" && name != "BERTH_RESTARTS" && !name.starts_with("BERTH_ARRAY"))
       environment.push_back(name + "=" + value);
   try {
     Json body = Json::parse(broker::record_of(job));
@@ -107,6 +107,7 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
   job.name = arguments.value("--name").value_or("");
   job.command = arguments.command;
   job.queued = arguments.has("--queue");
+  job.requeue = arguments.has("--requeue");
   if (const auto given = arguments.value("--time-limit")) {
     auto limit = parse_duration(*given);
     if (!limit) return std::move(limit).error().during("--time-limit");

@@ -447,6 +447,9 @@ Result<int> run_run(const Context& context) {
     const auto queued = queue_job(context, *request, variables);
     return queued ? *queued : fail(context, queued.error());
   }
+  if (context.arguments.has("--requeue"))
+    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--requeue", "--queue"),
+                 "berth run --queue --requeue -- python train.py"};
   if (context.arguments.has("--array"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--array", "--queue"),
                  "berth run --queue --array 1-100 -- python train.py"};

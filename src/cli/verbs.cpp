@@ -98,6 +98,8 @@ constexpr auto kQueueOptions = std::to_array<Option>({
     {"--after", "JOB,…", "with --queue: when these jobs are done", true},
     {"--array", "RANGE",
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
+    {"--requeue", nullptr,
+     "with --queue: start it anew where the machine was restarted while it ran"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions = join(kLeaseOptions, kQueueOptions);

@@ -93,6 +93,8 @@ Job job_of(const Json& json) {
   job.time_limit = duration_of(json, "time_limit_seconds");
   job.or_cpu_after = duration_of(json, "or_cpu_after_seconds");
   job.after = value<std::vector<model::JobId>>(json, "after");
+  job.requeue = value<bool>(json, "requeue");
+  job.restarts = value<int>(json, "restarts");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
   job.started_unix_milliseconds = time_of(json, "started");
   job.ended_unix_milliseconds = time_of(json, "ended");

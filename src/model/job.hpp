@@ -77,6 +77,8 @@ struct Job {
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> or_cpu_after;  // having waited so long, the CPU will do
   std::vector<JobId> after;  // starts when these, jobs or arrays, are done
+  bool requeue = false;      // where the machine stops while it runs, it starts anew
+  int restarts = 0;          // so often it did
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;

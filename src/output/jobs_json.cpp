@@ -55,6 +55,8 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   seconds_field(json, "time_limit_seconds", job.time_limit);
   seconds_field(json, "or_cpu_after_seconds", job.or_cpu_after);
   json.field("after", job.after);
+  json.field("requeue", job.requeue);
+  json.field("restarts", job.restarts);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
   time_field(json, "started", job.started_unix_milliseconds);
   time_field(json, "ended", job.ended_unix_milliseconds);

@@ -64,6 +64,13 @@ bool use_log(const std::string& job_files, const std::optional<Credentials>& use
   return log && ::dup2(log.get(), 1) == 1 && ::dup2(log.get(), 2) == 2;
 }
 
+/// What the keeper wrote at the job's end.
+Json status_in(const std::string& job_files) {
+  const auto bytes = slurp(status_file(job_files), kRoom);
+  if (!bytes || bytes->size() <= kKeeperBytes) return {};
+  return Json::parse(bytes->substr(kKeeperBytes), nullptr, false);
+}
+
 void say(const std::string& sentence) {
   const std::string line = "berth: " + sentence + "\n";
   [[maybe_unused]] const ssize_t said = ::write(2, line.data(), line.size());
@@ -90,6 +97,7 @@ class LoneKeeper {
       if (waits[1].revents != 0) hear_of_the_start();
       if (waits[0].revents != 0) take_signals();
     }
+    const bool by_itself = !told_to_end_;
     EndingPlan plan;
     plan.none_left = [this] { return reap_all(); };
     plan.wait = [this](milliseconds most) {
@@ -99,11 +107,12 @@ class LoneKeeper {
       return false;
     };
     static_cast<void>(end_descendants(plan));
-    tell(workload_, status_);
+    tell(workload_, status_, by_itself);
   }
 
-  void tell(pid_t workload, int status) const {
-    const std::string line = status_line(workload, status);
+  void tell(pid_t workload, int status, bool by_itself = true) const {
+    std::string line = status_line(workload, status);
+    if (!by_itself) line.insert(line.rfind('}'), ",\"told_to_end\":true");
     [[maybe_unused]] const ssize_t n =
         ::pwrite(status_file_.get(), line.data(), line.size(), kKeeperBytes);
   }
@@ -211,10 +220,14 @@ std::optional<model::ProcessId> keeper_of(const std::string& job_files) {
   return model::ProcessId{*pid, static_cast<std::uint64_t>(*ticks)};
 }
 
+bool was_told_to_end(const std::string& job_files) {
+  const Json json = status_in(job_files);
+  const auto told = json.find("told_to_end");
+  return told != json.end() && *told == true;
+}
+
 std::optional<model::Outcome> outcome_of(const std::string& job_files) {
-  const auto bytes = slurp(status_file(job_files), kRoom);
-  if (!bytes || bytes->size() <= kKeeperBytes) return std::nullopt;
-  const Json json = Json::parse(bytes->substr(kKeeperBytes), nullptr, false);
+  const Json json = status_in(job_files);
   if (!json.is_object() || !json.contains("exit_code") || !json["exit_code"].is_number_integer())
     return std::nullopt;
   model::Outcome outcome;
@@ -238,9 +251,13 @@ std::string log_of(const std::string& job_files) {
   return job_files + ".log";
 }
 
+void remove_status(const std::string& job_files) {
+  ::unlink(status_file(job_files).c_str());
+}
+
 void remove_files(const std::string& job_files) {
   ::unlink(log_of(job_files).c_str());
-  ::unlink(status_file(job_files).c_str());
+  remove_status(job_files);
 }
 
 void keep_queued(const Launch& launch) {

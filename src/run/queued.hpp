@@ -26,9 +26,13 @@ namespace berth::run {
 [[nodiscard]] std::optional<model::ProcessId> keeper_of(const std::string& job_files);
 /// How it ended; nullopt: it did not, or nobody could write it down.
 [[nodiscard]] std::optional<model::Outcome> outcome_of(const std::string& job_files);
+/// Whether its keeper was told to end before it did: by the broker, or by a machine that stops.
+[[nodiscard]] bool was_told_to_end(const std::string& job_files);
 /// When that was written down, by the wall's clock in milliseconds; before it ended: when it began.
 [[nodiscard]] std::optional<std::int64_t> ended_at(const std::string& job_files);
 [[nodiscard]] std::string log_of(const std::string& job_files);
+/// As if it had never been started; its output stays.
+void remove_status(const std::string& job_files);
 void remove_files(const std::string& job_files);
 
 /// The rest of the life of a fresh process, whose standard streams are /dev/null. Of several for

@@ -62,6 +62,7 @@ Job job_from(Job asked, const Call& call) {
   job.time_limit = asked.time_limit;
   job.or_cpu_after = asked.or_cpu_after;
   job.after = std::move(asked.after);
+  job.requeue = asked.requeue && asked.queued;
   if (asked.state == JobState::kHeld) job.state = JobState::kHeld;
   return job;
 }

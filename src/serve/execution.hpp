@@ -119,6 +119,8 @@ class Execution {
     int pressed = 0;  // how often it was told again, in stronger words
   };
   void restore_drained();
+  [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job) const;
+  void put_back(std::vector<model::Job>& jobs);
   void find_what_others_gave();
   void restore_shares();
   void know_user(const model::Job& job);

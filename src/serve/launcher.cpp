@@ -87,6 +87,7 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   policy::set_variables(environment, variables);
   variables["BERTH_JOB"] = std::to_string(job.id);
+  if (job.requeue) variables["BERTH_RESTARTS"] = std::to_string(job.restarts);
   if (job.task) {
     variables["BERTH_ARRAY"] = std::to_string(job.task->array);
     variables["BERTH_ARRAY_INDEX"] = std::to_string(job.task->index);

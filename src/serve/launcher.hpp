@@ -35,12 +35,17 @@ class Launcher {
   [[nodiscard]] std::optional<model::Outcome> outcome(model::JobId job) const {
     return run::outcome_of(files(job));
   }
+  [[nodiscard]] bool was_told_to_end(model::JobId job) const {
+    return run::was_told_to_end(files(job));
+  }
   [[nodiscard]] std::optional<std::int64_t> ended_at(model::JobId job) const {
     return run::ended_at(files(job));
   }
   [[nodiscard]] std::string log(model::JobId job) const { return run::log_of(files(job)); }
   /// What it wrote, from a byte on; "": no more yet.
   [[nodiscard]] std::string output(model::JobId job, std::int64_t from, std::size_t most) const;
+  /// That it was started; its output stays.
+  void forget_start(model::JobId job) const { run::remove_status(files(job)); }
   void forget(model::JobId job) const { run::remove_files(files(job)); }
   /// What a broker that died between two steps has left.
   void forget_all_but(const std::function<bool(model::JobId)>& known) const;

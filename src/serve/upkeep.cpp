@@ -43,6 +43,7 @@ void Execution::restore() {
   clock_.resume(clock);
   if (clock_.record() != clock)
     if (auto written = journal_.set_value(kClock, clock_.record()); !written) fail(written.error());
+  if (is_restarted) put_back(*jobs);
   restore_drained();
   restore_shares();
   for (const bool runs : {true, false})
@@ -68,6 +69,38 @@ void Execution::restore() {
   find_what_others_gave();
   if (fence_) fence_->clean_up(running);
   launcher_.forget_all_but([this](JobId id) { return broker_.job(id) != nullptr; });
+}
+
+/// A machine that stops tells all that still runs to end: that is no end of the job's own.
+std::optional<model::Outcome> Execution::outcome_before_restart(const Job& job) const {
+  if (!job.told_to_end && launcher_.was_told_to_end(job.id)) return std::nullopt;
+  return launcher_.outcome(job.id);
+}
+
+/// What ran when the machine stopped, and may run twice, stands in line again. Its status goes
+/// first: where that alone was done, it is found as what was never started.
+void Execution::put_back(std::vector<Job>& jobs) {
+  constexpr int kMostRestarts = 5;  // what takes the machine down with it does so no further
+  std::vector<const Job*> rows;
+  for (Job& job : jobs) {
+    if (!job.requeue || model::has_ended(job.state) || job.told_to_end ||
+        job.restarts >= kMostRestarts || outcome_before_restart(job))
+      continue;
+    launcher_.forget_start(job.id);  // also where the disk did not get that it ran
+    if (job.state != JobState::kRunning) continue;
+    ++job.restarts;
+    job.state = JobState::kWaiting;
+    job.started_unix_milliseconds.reset();
+    job.grants.clear();
+    job.cpus.clear();
+    job.affinity.clear();
+    job.owners.clear();
+    job.group.clear();
+    job.access = model::Access::kVariable;
+    rows.push_back(&job);
+  }
+  if (rows.empty()) return;
+  if (auto written = journal_.write(rows); !written) fail(written.error());
 }
 
 void Execution::find_what_others_gave() {
@@ -107,7 +140,7 @@ void Execution::find_again(const Job& job, bool is_restarted) {
   // What the disk did not get before the machine stopped nobody knows: it may have been started,
   // and is not started twice.
   if (is_restarted && job.queued) {
-    const auto outcome = launcher_.outcome(job.id);
+    const auto outcome = outcome_before_restart(job);
     const bool is_good = outcome && outcome->kind == model::OutcomeClass::kOk;
     const std::string why = outcome ? "" : text("the machine was restarted while it ran");
     const auto how = how_stopped(job.id, {!outcome  ? JobState::kLost

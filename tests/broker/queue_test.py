@@ -188,24 +188,36 @@ class Queue(Machine):
         lost, known = (self.queue("--gpus", "1", "--", "sh", "-c", f"echo {name} >> {ran}; {then}")
                        for name, then in (("lost", "sleep 1000"), ("known", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 3")))
         follows = self.queue("--after", str(lost), "--", "true")
-        self.assertTrue(wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2))
-        status = {job: pathlib.Path(self.job(job)["log"]).with_suffix(".status") for job in (lost, known)}
+        stopped = self.queue("--cpu", "--", "sh", "-c", f"echo stopped >> {ran}; sleep 1000")
+        again, spent = (self.queue("--requeue", "--gpus", "1", "--", "sh", "-c", f"echo {name}-$BERTH_RESTARTS | tee -a {ran}; {then}")
+                        for name, then in (("again", "[ $BERTH_RESTARTS = 1 ] || sleep 1000"), ("spent", "sleep 1000")))
+        behind = self.queue("--after", str(again), "--", "true")
+        self.assertTrue(wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 5))
+        status = {job: pathlib.Path(self.job(job)["log"]).with_suffix(".status") for job in (lost, known, again, spent, stopped)}
         self.kill_brokers()
         before = status[known].read_text()
         go.touch()
         self.assertTrue(wait_until(lambda: status[known].read_text() != before))
         # As after a power cut: the disk has not got all, nothing runs, and the machine was started anew.
-        os.kill(int(status[lost].read_text().split()[0]), signal.SIGKILL)
+        for job, how in ((lost, signal.SIGKILL), (again, signal.SIGTERM), (spent, signal.SIGKILL), (stopped, signal.SIGTERM)):
+            os.kill(int(status[job].read_text().split()[0]), how)
+        for job in (again, stopped):  # by a machine that stops in order
+            self.assertTrue(wait_until(lambda: "told_to_end" in status[job].read_text()))
         status[lost].unlink()
         with contextlib.closing(sqlite3.connect(pathlib.Path(self.variables["BERTH_STATE_DIR"]) / "journal.db")) as journal:
             clock = json.loads(journal.execute("SELECT value FROM value WHERE key = 'clock'").fetchone()[0])
             journal.execute("UPDATE value SET value = ? WHERE key = 'clock'", [json.dumps(clock | {"boot": "another"})])
+            journal.execute("UPDATE job SET record = json_set(record, '$.restarts', 5) WHERE id = ?", [spent])
             journal.commit()
         last = self.queue("--gpus", "4", "--", "true")
         self.assertEqual(self.ended(last)["state"], "done")
-        self.assertEqual([self.job(job)["state"] for job in (lost, known, follows)], ["lost", "failed", "cancelled"])
+        self.assertEqual([self.job(job)["state"] for job in (lost, known, spent, stopped, follows)],
+                         ["lost", "failed", "lost", "lost", "cancelled"])
+        self.assertEqual([self.ended(job)["state"] for job in (again, behind)], ["done", "done"])
+        self.assertEqual((self.job(again)["requeue"], self.job(again)["restarts"], self.job(lost)["requeue"]), (True, 1, False))
+        self.assertEqual(pathlib.Path(self.job(again)["log"]).read_text(), "again-0\nagain-1\n")
         self.assertEqual(self.job(known)["outcome"]["exit_code"], 3)
-        self.assertEqual(sorted(ran.read_text().split()), ["known", "lost"])
+        self.assertEqual(sorted(ran.read_text().split()), ["again-0", "again-1", "known", "lost", "spent-0", "stopped"])
 
     def test_a_killed_keeper_takes_its_job_along_and_the_device_is_free(self):
         job = self.queue("--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
