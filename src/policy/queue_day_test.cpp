@@ -33,19 +33,26 @@ int waited_too_long(const Day& day) {
 }  // namespace
 
 TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and the longest job") {
-  for (const double load : {0.7, 0.95}) {
-    CAPTURE(load);
-    std::mt19937 random(1);
-    CHECK(waited_too_long(random_day(random, weights_of_a_lab(), load)) == 0);
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.7)) == 0);
   }
 }
 
 // The fluid machine runs a user's short job beside the long one whenever a part of a device is
-// over; a real one has none over then.
-TEST_CASE("On a day with more work than the machine can do, hardly any does") {
-  std::mt19937 random(1);
-  const Day day = random_day(random, weights_of_a_lab(), 1.2);
-  CHECK(waited_too_long(day) <= static_cast<int>(day.jobs.size()) / 50);
+// over; a real one has none over then. All that wait too long are such jobs of a minute or two.
+TEST_CASE("On days with as much work as the machine can do, or more, hardly any does") {
+  std::size_t jobs = 0;
+  int too_long = 0;
+  for (const double load : {0.95, 1.2})
+    for (unsigned seed = 1; seed <= 4; ++seed) {
+      std::mt19937 random(seed);
+      const Day day = random_day(random, weights_of_a_lab(), load);
+      jobs += day.jobs.size();
+      too_long += waited_too_long(day);
+    }
+  CHECK(too_long <= static_cast<int>(jobs) / 400);
 }
 
 // With jobs of ten minutes at most: what runs at the end of the day is cut off.
