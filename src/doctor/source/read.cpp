@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/source/shell.hpp"
@@ -46,14 +47,14 @@ Result<std::string> bytes_of(const std::string& path) {
   // Non-blocking: a FIFO that nobody writes to must not hold us.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0) return refused(path, ::strerrordesc_np(errno));
+  if (!file || ::fstat(file.get(), &about) != 0) return refused(path, error_words(errno));
   if (!S_ISREG(about.st_mode)) return refused(path, std::string(tr("no regular file")));
   std::string bytes;
   std::array<char, 65536> buffer{};
   while (bytes.size() <= kMostBytes) {
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return refused(path, ::strerrordesc_np(errno));
+    if (count < 0) return refused(path, error_words(errno));
     if (count == 0) return bytes;
     bytes.append(buffer.data(), static_cast<std::size_t>(count));
   }
