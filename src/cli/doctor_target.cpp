@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/spelling.hpp"
@@ -166,8 +167,7 @@ Result<EndOfText> text_from(const std::string& path) {
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0)
-    return unreadable_text(path, ::strerrordesc_np(errno));
+  if (!file || ::fstat(file.get(), &about) != 0) return unreadable_text(path, error_words(errno));
   if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
     return unreadable_text(path, std::string(tr("no regular file")));
   constexpr std::size_t kKept = doctor::kMostErrorText;
@@ -183,11 +183,11 @@ Result<EndOfText> text_from(const std::string& path) {
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
     if (::poll(&ready, 1, is_stdin ? -1 : 10'000) == 0)
-      return unreadable_text(path, ::strerrordesc_np(ETIMEDOUT));
+      return unreadable_text(path, error_words(ETIMEDOUT));
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count == 0) break;
     if (count < 0 && errno != EINTR && errno != EAGAIN)
-      return unreadable_text(path, ::strerrordesc_np(errno));
+      return unreadable_text(path, error_words(errno));
     if (count < 0) continue;
     total += static_cast<std::size_t>(count);
     bytes.append(buffer.data(), static_cast<std::size_t>(count));

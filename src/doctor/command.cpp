@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -106,7 +107,7 @@ class Resolver {
     const bool is_script = word.ends_with(".py") && is_file(absolute(word));
     if (word.find('/') != std::string::npos && is_file(absolute(word)))
       return {ErrorCode::kInvalidArgument, "E0823",
-              text("cannot execute {}: {}", shown, ::strerrordesc_np(EACCES)),
+              text("cannot execute {}: {}", shown, error_words(EACCES)),
               is_script ? "berth doctor -- python " + shell_word(shown)
                         : "chmod +x " + shell_word(shown)};
     return {

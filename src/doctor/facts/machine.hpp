@@ -68,8 +68,18 @@ struct StuckProcess {
   bool unknown = false;  // its open files could not be looked at
 };
 
+/// /etc/os-release: which distribution it is, and so by which commands it is mended.
+struct OsRelease {
+  std::string id;                 // "rocky"
+  std::vector<std::string> like;  // "rhel", "centos", "fedora"
+  std::string version;            // "9.4"; "" a rolling one
+  std::string name;               // "Rocky Linux 9.4 (Blue Onyx)"
+  bool is_image = false;          // rpm-ostree: packages are layered on it
+};
+
 struct MachineFacts {
   Fact<std::string> kernel;  // "6.8.0-45-generic"
+  Fact<OsRelease> system;    // absent: it does not say
   Fact<std::vector<PciFunction>> pci;
   Fact<std::vector<std::string>> modules;  // loaded ones, as in /proc/modules
   /// Those of the newest 4 MiB that speak of GPUs, their bus, or sleep; oldest first.

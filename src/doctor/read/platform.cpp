@@ -94,7 +94,8 @@ void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts)
   }
   if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
   // Which of them runs is not known then.
-  if (python.torch.is_unreadable()) facts.rocblas_targets = python.torch.why();
+  if (python.interpreter && python.torch.is_unreadable())
+    facts.rocblas_targets = python.torch.why();
 }
 
 Fact<std::vector<std::string>> iommu_types(const Tree& tree) {

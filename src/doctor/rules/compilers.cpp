@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -174,10 +175,9 @@ void gcc_too_new(Examination& look) {
   if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {compiler->path, text("{}: gcc versions later than {} are not supported",
                                            limit->header, limit->newest_gcc)};
-  finding.fix.push_back({fmt::format("sudo apt install g++-{0}\nexport CC=gcc-{0} CXX=g++-{0} "
-                                     "NVCC_PREPEND_FLAGS='-ccbin g++-{0}'",
-                                     limit->newest_gcc),
-                         text("for the shell that builds; the system's gcc stays as it is")});
+  finding.fix.push_back(on_system(
+      look, "compiler", text("for the shell that builds; the system's gcc stays as it is"),
+      std::to_string(limit->newest_gcc)));
   finding.fix.push_back({"", text("take a newer toolkit, whose nvcc takes newer compilers")});
 }
 
@@ -198,14 +198,14 @@ void triton_cannot_compile(Examination& look) {
   finding.evidence.push_back(triton->path);
   if (!*compiler) {
     finding.evidence.push_back(text("no gcc, clang or cc in PATH, and CC is not set"));
-    finding.fix.push_back({"sudo apt install gcc", text("in an image: in its Dockerfile")});
+    finding.fix.push_back(on_system(look, "gcc", text("in an image: in its Dockerfile")));
     return;
   }
   const std::string path = look.facts.toolchain.python_header.value_or("Python.h");
   finding.evidence.push_back(fmt::format("{}: {}", path, tr("not there")));
   const std::string version = look.facts.python.version.value_or("3");
-  finding.fix.push_back({"sudo apt install python" + version + "-dev",
-                         text("on Fedora python3-devel; a Python of conda or uv brings it")});
+  finding.fix.push_back(
+      on_system(look, "python_headers", text("a Python of conda or uv brings them"), version));
 }
 
 void host_compiler(Examination& look) {

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -166,11 +167,11 @@ void gpu_bound_elsewhere(Examination& look) {
       finding.fix.push_back(
           {"", text("it was given to a virtual machine: take it back there first")});
     } else {
-      finding.fix.push_back(
-          {fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf\n"
-                       "sudo update-initramfs -u && sudo reboot",
-                       *driver == "NovaCore" ? "nova_core" : *driver),
-           text("Fedora and its like: sudo dracut --force")});
+      finding.fix.push_back(on_system_between(
+          look, "initramfs",
+          fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf",
+                      *driver == "NovaCore" ? "nova_core" : *driver),
+          "", ""));
     }
   }
 }

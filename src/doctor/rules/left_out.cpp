@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -173,9 +174,8 @@ void kernel_too_old(Examination& look) {
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/driver: {}", gpu.address, tr("not there")));
     finding.evidence.push_back(row->source);
-    finding.fix.push_back(
-        {"sudo apt install linux-generic-hwe-$(. /etc/os-release; echo $VERSION_ID) && sudo reboot",
-         text("Ubuntu; elsewhere the distribution's newest kernel, {} or later", row->kernel)});
+    finding.fix.push_back(on_system(
+        look, "kernel", text("the distribution's newest kernel, {} or later", row->kernel)));
     return;
   }
 }

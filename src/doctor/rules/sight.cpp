@@ -75,15 +75,6 @@ std::string cuda_says(int code) {
   return "cuInit(0): " + std::to_string(code);
 }
 
-std::string purge_of_driver(const std::string& before) {
-  return before +
-         "apt-get purge -y "
-         "'^nvidia-(driver|dkms|kernel|utils|compute|firmware|headless|open|settings|persistenced|"
-         "modprobe|prime)' "
-         "'^libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml|ptxjitcompiler)' "
-         "'^libcuda1' '^cuda-drivers'";
-}
-
 bool is_before_turing(const PciFunction& gpu) {
   // NVIDIA's device numbers grow with its generations; TU102 begins at 1e02.
   constexpr std::uint32_t kFirstTuring = 0x1e00;

@@ -32,9 +32,6 @@ namespace berth::doctor {
 /// The word for a command that people paste: quoted, where a shell would see more in it than a
 /// word.
 [[nodiscard]] std::string pasted(std::string_view word);
-/// apt's command that takes NVIDIA's driver away, and leaves the container toolkit and CUDA's,
-/// whose packages are called much the same. `before`: "sudo " or "".
-[[nodiscard]] std::string purge_of_driver(const std::string& before);
 
 /// Whether this module is loaded; false where that cannot be read, which is remembered.
 [[nodiscard]] bool is_loaded(Examination& look, std::string_view module);
