@@ -187,13 +187,15 @@ Result<std::vector<std::string>> chosen(const Context& context) {
 Status check_only(const Context& context, const std::vector<std::string>& only) {
   if (only.empty() || context.arguments.has_separator) return Done{};
   const bool files = !context.arguments.positional.empty();
-  for (const std::string& id : only)
-    if (id.starts_with("SRC") == files) return Done{};
-  return Error{ErrorCode::kInvalidArgument, "E0824",
-               files ? text("{} is about a machine, and not about files", only.front())
-                     : text("{} is about files, and no file is named", only.front()),
-               files ? "berth doctor --only " + only.front()
-                     : "berth doctor --only " + only.front() + " train.py"};
+  const auto other = std::find_if(only.begin(), only.end(), [&](const std::string& id) {
+    return id.starts_with("SRC") != files;
+  });
+  if (other == only.end()) return Done{};
+  return Error{
+      ErrorCode::kInvalidArgument, "E0824",
+      files ? text("{} is about a machine, and not about files", *other)
+            : text("{} is about files, and no file is named", *other),
+      files ? "berth doctor --only " + *other : "berth doctor --only " + *other + " train.py"};
 }
 
 void list_rules(const Context& context) {

@@ -212,8 +212,11 @@ Error not_written(const std::string& what) {
 }  // namespace
 
 Result<std::vector<std::string>> record(Sources& sources, const std::string& folder) {
+  struct stat there {};
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return not_written(printable(folder) + ": " + error_words(errno));
+  if (::stat(folder.c_str(), &there) != 0 || !S_ISDIR(there.st_mode))
+    return not_written(printable(folder) + ": " + error_words(ENOTDIR));
   if (!list_folder(folder).empty()) return not_written(text("{} is not empty", printable(folder)));
 
   const auto seen = std::make_shared<Recording>();

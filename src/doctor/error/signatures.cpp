@@ -208,7 +208,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"link-libcuda", "libcuda.so cannot found", 2, "LIB11 LIB01 CTR20", kLinker},
     {"ptxas", "is not defined for option 'gpu-name'", 2, "FW22", kPtxas},
     {"cpu-pytorch", "torch not compiled with cuda enabled", 2, "FW01 FW13 FW14 FW07", kCpuTorch},
-    {"no-kernels", "no kernel image is available for execution", 2, "FW03 FW04 FW06", kNoKernels},
+    {"no-kernels", "no kernel image is available", 2, "FW03 FW04 FW06", kNoKernels},
     {"no-kernels", "not compatible with the current pytorch installation", 2, "FW03 FW04",
      kNoKernels},
     {"no-kernels", "cudaerrornokernelimagefordevice", 2, "FW03 FW04 FW06", kNoKernels},
