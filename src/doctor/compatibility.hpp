@@ -143,7 +143,7 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel that computes on Intel's GPUs whose PCI ids begin so.
+/// The first kernel that computes on GPUs whose PCI ids begin so.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
@@ -185,7 +185,7 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
-  std::vector<IntelKernel> intel_kernels;
+  std::vector<IntelKernel> intel_kernels, amd_kernels;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;

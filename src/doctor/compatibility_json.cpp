@@ -1,4 +1,6 @@
 // The typed tables out of the JSON that scripts/toml_to_json.py makes of data/*.toml at build time.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -181,9 +183,11 @@ void read_others(const json& document, Compatibility& known) {
     known.families.push_back({word(row, "begins"), word(row, "cc")});
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
-  for (const json& row : at(document, "gpu_families/intel_kernel/rows"))
-    known.intel_kernels.push_back(
-        {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});
+  for (const auto& [table, into] : {std::pair{"intel_kernel", &known.intel_kernels},
+                                    std::pair{"amd_kernel", &known.amd_kernels}})
+    for (const json& row : at(document, fmt::format("gpu_families/{}/rows", table)))
+      into->push_back(
+          {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
 }
 

@@ -91,8 +91,11 @@ struct MachineFacts {
   Fact<std::string> machine_kind;            // DMI: "KVM", "PowerEdge R750"; absent: no DMI
   Fact<std::string> host_name_address;       // what /etc/hosts says of it
   Fact<std::string> host_name;
-  Fact<std::string> tegra;        // a Jetson's chip, "tegra234"; absent: none, or it does not tell
-  Fact<int> l4t;                  // of JetPack 6: 36
+  Fact<std::string> tegra;  // a Jetson's chip, "tegra234"; absent: none, or it does not tell
+  Fact<int> l4t;            // of JetPack 6: 36
+  /// Boxes at Thunderbolt and USB4 that nobody has let in: "Razer Core X". What is in them is on no
+  /// bus.
+  Fact<std::vector<std::string>> locked_out;
   Fact<std::string> aspm_policy;  // "[default] performance powersave powersupersave"
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;

@@ -135,6 +135,18 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
+Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
+  const std::string folder = "/sys/bus/thunderbolt/devices/";
+  return tree.list(folder, 500).map([&](const std::vector<std::string>& devices) {
+    std::vector<std::string> names;
+    for (const std::string& one : devices)
+      if (tree.line(folder + one + "/authorized").value_or("") == "0")
+        names.push_back(printable(trim(tree.line(folder + one + "/vendor_name").value_or("") + " " +
+                                       tree.line(folder + one + "/device_name").value_or(""))));
+    return names;
+  });
+}
+
 /// NAME="value" lines, as a shell would read them.
 Fact<OsRelease> read_system(const Tree& tree) {
   auto text = tree.read("/etc/os-release");
@@ -200,6 +212,7 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   const std::string release = "/proc/sys/kernel/osrelease";
   facts.kernel = expected(tree.line(release), release);
   facts.system = read_system(tree);
+  facts.locked_out = tree.watched([&] { return read_locked_out(tree); });
   facts.pci = collect_pci(tree);
   facts.modules = read_modules(tree);
   facts.kernel_log = relevant_lines(kernel_log);

@@ -208,8 +208,28 @@ void triton_cannot_compile(Examination& look) {
       on_system(look, "python_headers", text("a Python of conda or uv brings them"), version));
 }
 
+/// What it has compiled is a library, and is not mapped there: "failed to map segment from shared
+/// object".
+void triton_cannot_run(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  const std::string* folder = look.see(look.facts.toolchain.cache_without_exec);
+  if (triton == nullptr || folder == nullptr || seen_gpus(look).empty()) return;
+  const Distribution* who = compiles_by_triton(look);
+  Finding& finding = look.found(
+      text("{} is on a file system without the right to run anything (noexec), and Triton keeps "
+           "there what it compiles: {} fails",
+           *folder, who == nullptr ? "torch.compile" : named(*who)));
+  if (who == nullptr) finding.severity = Severity::kInfo;
+  finding.evidence = {"/proc/self/mountinfo: noexec", triton->path,
+                      "https://github.com/pytorch/pytorch/issues/123054"};
+  finding.fix.push_back(
+      {"export TRITON_CACHE_DIR=$HOME/.triton/cache TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor",
+       text("or any folder of another file system; of a container: --tmpfs /tmp:exec")});
+}
+
 void host_compiler(Examination& look) {
   triton_cannot_compile(look);
+  if (look.findings().empty()) triton_cannot_run(look);
   if (look.findings().empty()) gcc_too_new(look);
 }
 

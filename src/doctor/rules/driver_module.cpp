@@ -48,6 +48,12 @@ void module_missing(Examination& look) {
   finding.evidence.emplace_back(tr(kNotLoaded));
   for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
   const ModuleFile* file = known && kernel ? file_for(*known, *kernel) : nullptr;
+  if (const Ban ban = ban_of(look, "nvidia"); !ban.evidence.empty()) {
+    finding.evidence.push_back(ban.evidence);
+    if (file != nullptr) finding.evidence.push_back(text("{} is there", file->path));
+    finding.fix.push_back(without_ban(look, ban, "nvidia"));
+    return;
+  }
   if (file != nullptr) {
     finding.evidence.push_back(text("{} is there", file->path));
     finding.fix.push_back({"sudo modprobe nvidia", text("if it refuses: sudo dmesg | tail")});
@@ -65,6 +71,8 @@ void module_refused(Examination& look, const std::string& kernel, const ModuleFi
   std::string line = newest_line(look, {"nvidia", "version magic"});
   if (line.empty()) line = newest_line(look, {"nvidia", "disagrees about version of symbol"});
   if (line.empty()) line = newest_line(look, {"nvidia", "Unknown symbol"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "section size must match"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "exports duplicate symbol"});
   if (line.empty()) return;
   Finding& finding =
       look.found(text("NVIDIA's module does not fit kernel {}, which refuses to load it", kernel));

@@ -8,6 +8,7 @@
 #include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -164,4 +165,41 @@ TEST_CASE("every task of every system is one that a rule may want") {
       CHECK(wanted);
       CHECK((!task.command.empty() || !task.action.empty()));
     }
+}
+
+TEST_CASE("which system it is stands in os-release, as shells read it") {
+  const berth::system::TemporaryTree folder;
+  folder.put("proc/modules", "");
+  folder.put("etc/os-release",
+             "NAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos fedora\"\n"
+             "VERSION_ID=\"9.4\"\nPRETTY_NAME=\"Rocky Linux 9.4 (Blue Onyx)\"\n# x\n=\n");
+  const auto system = collect_machine(Tree(folder.path), Fact<std::string>()).system;
+  REQUIRE(system);
+  CHECK(system->id == "rocky");
+  CHECK(system->like == std::vector<std::string>{"rhel", "centos", "fedora"});
+  CHECK(system->version == "9.4");
+  CHECK(system->name == "Rocky Linux 9.4 (Blue Onyx)");
+  CHECK_FALSE(system->is_image);
+  folder.put("run/ostree-booted", "");
+  CHECK(collect_machine(Tree(folder.path), Fact<std::string>()).system->is_image);
+}
+
+TEST_CASE("a module that is forbidden is mended where it is forbidden") {
+  Facts facts = healthy();
+  facts.machine.modules = std::vector<std::string>{"ext4"};
+  auto functions = *facts.machine.pci;
+  for (auto& one : functions) one.driver = {};
+  facts.machine.pci = functions;
+  facts.nvidia.modprobe = std::vector<ModprobeLine>{
+      {"/lib/modprobe.d/blacklist-nvidia-prime.conf", "alias nvidia off"}};
+  CHECK(fix_of(facts, "DRV01").starts_with("sudo prime-select nvidia"));
+  facts.nvidia.modprobe =
+      std::vector<ModprobeLine>{{"/etc/modprobe.d/my own.conf", "install nvidia /bin/false"}};
+  CHECK(fix_of(facts, "DRV01").find("'/etc/modprobe.d/my own.conf'") != std::string::npos);
+  // What speaks of another module forbids nothing.
+  facts.nvidia.modprobe = std::vector<ModprobeLine>{{"/x", "blacklist nvidiafb"}};
+  facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia_drm nomodeset");
+  CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") == std::string::npos);
+  facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia");
+  CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") != std::string::npos);
 }

@@ -77,7 +77,16 @@ void wsl_no_dxg(Examination& look) {
   const bool first = contains(*release, "-Microsoft");
   Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
                                       : text("WSL has no /dev/dxg, so there is no way to the GPU"));
-  if (!*there && !first) finding.severity = Severity::kInfo;
+  const bool told = look.facts.wsl.told_no_gpu.value_or(false);
+  if (!*there && !first && !told) finding.severity = Severity::kInfo;
+  if (told) {
+    finding.evidence.emplace_back("/etc/wsl.conf: [gpu] enabled=false");
+    finding.fix.push_back(
+        {"sudo sed -i '/^\\[gpu\\]/,/^\\[/s/^ *enabled *=.*/enabled=true/' "
+         "/etc/wsl.conf && wsl.exe --shutdown",
+         text("the distribution itself has switched the GPU off")});
+    return;
+  }
   finding.evidence.push_back(
       fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("not there")));
   finding.fix.push_back(first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}

@@ -51,4 +51,15 @@ namespace berth::doctor {
 /// -1, 0, 1 by numbers, part by part. A version that is cut short equals those it begins.
 [[nodiscard]] int compare_versions(std::string_view a, std::string_view b);
 
+/// What keeps the kernel from loading a module: modprobe's configuration, or the kernel's command
+/// line.
+struct Ban {
+  std::string evidence;  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" nothing does
+  std::string file;      // of modprobe's; "" the command line
+  std::string word;      // of the command line
+};
+[[nodiscard]] Ban ban_of(Examination& look, std::string_view module);
+/// How it is taken back.
+[[nodiscard]] model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module);
+
 }  // namespace berth::doctor
