@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "doctor/command.hpp"
+#include "doctor/read/place.hpp"
 #include "doctor/read/probe.hpp"
 #include "doctor/read/process.hpp"
 #include "inventory/observe.hpp"
@@ -32,9 +35,26 @@ Error no_python(const std::string& what, const std::string& why, std::string hin
           text("there is no Python at {}: {}", printable(what), why), std::move(hint)};
 }
 
+/// "--venv=~/x" comes as it is written: a shell expands ~ at the beginning of a word only.
 std::string absolute(const std::string& path) {
+  const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): before any thread
+  if ((path == "~" || path.starts_with("~/")) && home != nullptr) return home + path.substr(1);
   std::error_code ignored;
-  return path.starts_with('/') ? path : std::filesystem::absolute(path, ignored).string();
+  return path.starts_with('/')
+             ? path
+             : std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+/// "python3.11" without a folder is meant as a shell takes it.
+std::string python_named(const doctor::Sources& sources, const std::string& word) {
+  if (word.find('/') != std::string::npos || word.empty() || sources.tree.exists(absolute(word)))
+    return absolute(word);
+  const std::string path = doctor::variable(sources.process.environment, "PATH");
+  for (const std::string_view folder : split(path, ':'))
+    if (const std::string file = std::string(folder) + "/" + word;
+        folder.starts_with('/') && sources.tree.exists(file))
+      return file;
+  return absolute(word);
 }
 
 /// A folder that was given for a program, a program for a folder: what was meant.
@@ -45,6 +65,22 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
+/// What is inside of an environment, given for it; else how one is made.
+std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
+                       bool is_venv) {
+  const std::string shown = shell_word(printable(venv.starts_with('~') ? place : venv));
+  if (is_venv) return "python3 -m venv --clear " + shown;
+  if (!tree.exists(place)) return "python3 -m venv " + shown;
+  std::string above = place;
+  for (int i = 0; i < 3 && above.size() > 1; ++i) {
+    above = doctor::parent(above);
+    if (tree.exists(above + "/pyvenv.cfg") || tree.exists(above + "/conda-meta"))
+      return "berth doctor --venv " + shell_word(printable(above));
+  }
+  return doctor::why_no_python(tree, place, false).empty() ? "berth doctor --python " + shown
+                                                           : "ls " + shown;
+}
+
 Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                    bool recorded, std::string& python) {
   python = place + "/bin/python";
@@ -53,9 +89,8 @@ Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std:
       is_venv ? doctor::why_no_python(tree, python, recorded)
               : text(tree.exists(place) ? msgid("it is no environment") : msgid("it is not there"));
   if (why.empty()) return Done{};
-  return no_python(
-      is_venv ? venv + "/bin/python" : venv, why,
-      "python3 -m venv " + std::string(is_venv ? "--clear " : "") + shell_word(printable(venv)));
+  return no_python(is_venv ? venv + "/bin/python" : venv, why,
+                   recorded ? "berth doctor --from DIR" : meant_venv(tree, venv, place, is_venv));
 }
 
 Error no_conda(const doctor::Sources& sources, const std::string& name) {
@@ -72,9 +107,12 @@ Status choose_python(const Context& context, doctor::Sources& sources) {
   const bool recorded = context.arguments.has("--from");
   const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
   if (const auto python = context.arguments.value("--python")) {
-    sources.python = place(*python);
+    sources.python = recorded ? *python : python_named(sources, *python);
     const std::string why = doctor::why_no_python(sources.tree, sources.python, recorded);
-    if (!why.empty()) return no_python(*python, why, meant_python(sources.tree, sources.python));
+    if (!why.empty())
+      return no_python(
+          *python, why,
+          recorded ? "berth doctor --from DIR" : meant_python(sources.tree, sources.python));
   } else if (const auto venv = context.arguments.value("--venv")) {
     return choose_venv(sources.tree, *venv, place(*venv), recorded, sources.python);
   } else if (const auto name = context.arguments.value("--conda")) {
@@ -92,7 +130,7 @@ Result<doctor::Sources> sources_of(const Context& context) {
       context.arguments.has("--static") ? doctor::Depth::kStatic : doctor::Depth::kLive;
   if (const auto word = context.arguments.value("--pid")) {
     const auto pid = to_number(*word);
-    if (!pid || *pid <= 0)
+    if (!pid || *pid <= 0 || word->find_first_not_of("0123456789") != std::string::npos)
       return Error{ErrorCode::kInvalidArgument, "E0806",
                    text("'{}' is no process id", printable(*word)), "berth ps"};
     return doctor::of_process(*pid, depth);
@@ -166,10 +204,10 @@ Result<EndOfText> text_from(const std::string& path) {
   Descriptor file(is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0)
-    return unreadable_text(path, ::strerrordesc_np(errno));
+  if (!file || ::fstat(file.get(), &about) != 0) return unreadable_text(path, error_words(errno));
   if (!is_stdin && !S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode))
-    return unreadable_text(path, std::string(tr("no regular file")));
+    return unreadable_text(
+        path, std::string(S_ISDIR(about.st_mode) ? tr("it is a folder") : tr("no regular file")));
   constexpr std::size_t kKept = doctor::kMostErrorText;
   EndOfText text;
   if (S_ISREG(about.st_mode) && about.st_size > static_cast<off_t>(kKept)) {
@@ -183,11 +221,11 @@ Result<EndOfText> text_from(const std::string& path) {
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
     if (::poll(&ready, 1, is_stdin ? -1 : 10'000) == 0)
-      return unreadable_text(path, ::strerrordesc_np(ETIMEDOUT));
+      return unreadable_text(path, error_words(ETIMEDOUT));
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count == 0) break;
     if (count < 0 && errno != EINTR && errno != EAGAIN)
-      return unreadable_text(path, ::strerrordesc_np(errno));
+      return unreadable_text(path, error_words(errno));
     if (count < 0) continue;
     total += static_cast<std::size_t>(count);
     bytes.append(buffer.data(), static_cast<std::size_t>(count));

@@ -9,9 +9,11 @@
 #include "cli/doctor_target.hpp"
 #include "cli/verbs.hpp"
 #include "doctor/diagnose.hpp"
+#include "doctor/read/place.hpp"
 #include "doctor/record.hpp"
 #include "doctor/rule_words.hpp"
 #include "doctor/source/source.hpp"
+#include "doctor/unread_words.hpp"
 #include "output/diagnosis.hpp"
 #include "output/diagnosis_parts.hpp"
 #include "output/json_writer.hpp"
@@ -97,7 +99,7 @@ void write_row(output::JsonWriter& json, const doctor::source::Row& row) {
   json.field("looks_at", kinds_of(row));
   json.field("mended_by",
              as_example(row.command[0] == '\0' ? std::string(tr(row.says)) : row.command));
-  json.field("refuted_by", "");
+  json.field("refuted_by", tr(doctor::words_of_rule(row.id).refuted_by));
 }
 
 /// A rule about files: its first row for a program, all of them for a person.
@@ -120,6 +122,9 @@ bool explain_source(const Context& context, const std::string& id) {
       all += fmt::format("       {}\n", as_example(std::string(tr(row.says))));
     all += fmt::format("       {}: {}\n", tr("looks at"), kinds_of(row));
   }
+  if (!all.empty())
+    all +=
+        fmt::format("       {}: {}\n", tr("refuted by"), tr(doctor::words_of_rule(id).refuted_by));
   context.out(all);
   return !all.empty();
 }
@@ -182,13 +187,15 @@ Result<std::vector<std::string>> chosen(const Context& context) {
 Status check_only(const Context& context, const std::vector<std::string>& only) {
   if (only.empty() || context.arguments.has_separator) return Done{};
   const bool files = !context.arguments.positional.empty();
-  for (const std::string& id : only)
-    if (id.starts_with("SRC") == files) return Done{};
-  return Error{ErrorCode::kInvalidArgument, "E0824",
-               files ? text("{} is about a machine, and not about files", only.front())
-                     : text("{} is about files, and no file is named", only.front()),
-               files ? "berth doctor --only " + only.front()
-                     : "berth doctor --only " + only.front() + " train.py"};
+  const auto other = std::find_if(only.begin(), only.end(), [&](const std::string& id) {
+    return id.starts_with("SRC") != files;
+  });
+  if (other == only.end()) return Done{};
+  return Error{
+      ErrorCode::kInvalidArgument, "E0824",
+      files ? text("{} is about a machine, and not about files", *other)
+            : text("{} is about files, and no file is named", *other),
+      files ? "berth doctor --only " + *other : "berth doctor --only " + *other + " train.py"};
 }
 
 void list_rules(const Context& context) {
@@ -276,6 +283,18 @@ void add_files(model::Diagnosis& diagnosis, const DoctorTarget& target,
   append(diagnosis.checked, of_files.checked);
 }
 
+/// Why there is no Python to tell of: none is here, or nobody could look for it.
+std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFacts& python) {
+  if (python.interpreter) return "";
+  if (!sources.python.empty()) return text("no Python: {} is none", printable(sources.python));
+  if (python.interpreter.is_unreadable())
+    return text("whether there is a Python is not known: {}",
+                doctor::said_of(python.interpreter.why()));
+  if (doctor::variable(sources.process.environment, "PATH").empty())
+    return text("no Python: PATH is not set, and none is in {}", doctor::kUsualPath);
+  return std::string(tr("no Python: none is in PATH"));
+}
+
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
   const doctor::AskedFacts& asked = target.sources.asked;
@@ -284,7 +303,8 @@ Result<int> examine(const Context& context, const DoctorTarget& target,
   if (target.command) add_files(diagnosis, target, only);
   model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
   parts.command = target.command;
-  parts.python = {facts.python.interpreter.value_or(""), facts.python.release};
+  parts.python = {facts.python.interpreter.value_or(""), facts.python.release,
+                  why_no_python(target.sources, facts.python)};
   return show(context, diagnosis, parts);
 }
 

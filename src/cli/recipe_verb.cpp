@@ -139,6 +139,12 @@ std::string described(const RecipeMachine& machine) {
 Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
   const Wish& wish = machine.wish;
   const std::string name = doctor::name_of(wish.framework);
+  if (!machine.instead.empty())
+    return {ErrorCode::kNotFound, "E0833",
+            text("a Jetson takes the {} that NVIDIA builds for its JetPack, and none of PyPI's or "
+                 "of PyTorch's own index",
+                 name),
+            machine.instead};
   const Changes changes = doctor::changes_for(doctor::shipped_compatibility(), wish);
   const std::string base =
       fmt::format("berth env --format {} --framework {}", format, doctor::word_of(wish.framework));
@@ -188,6 +194,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
 
 /// pip is bound to a Python; conda and an image bring one, preferably this one.
 std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, bool python_given) {
+  if (!machine.instead.empty()) return std::nullopt;
   const auto& known = doctor::shipped_compatibility();
   auto recipe = doctor::recipe_for(known, machine.wish);
   if (recipe || python_given || format == RecipeFormat::kPip) return recipe;
@@ -228,6 +235,11 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
                       ? text("{} {} for the CPU", name, build.release)
                       : text("{} {} for the CPU: {}", name, build.release, machine.why_cpu));
   }
+  if (build.needs_toolkit)
+    out.push_back(
+        text("{} {} takes CUDA from the machine: a toolkit {}.x has to be there, in "
+             "/usr/local/cuda or where CUDA_PATH says",
+             name, build.release, build.cuda.substr(0, build.cuda.find('.'))));
   if (!wish.python.empty())
     out.push_back(text("Python {}: this release is for {}", wish.python, build.python));
   if (recipe.packages.size() > 1)
@@ -295,6 +307,7 @@ Result<int> print_recipe(const Context& context) {
   machine.index = order.index =
       format == RecipeFormat::kPip ? facts.packages.of(facts.python) : facts.packages.pip;
   doctor::keep_to(order.index, machine.wish);
+  machine.wish.no_toolkit = format == RecipeFormat::kDockerfile;
   std::string torch_index = context.arguments.value("--torch-index").value_or("");
   while (torch_index.ends_with('/')) torch_index.pop_back();
   if (!torch_index.empty()) machine.wish.pypi_only = false;

@@ -90,8 +90,9 @@ std::vector<Build> cupy_builds(const Compatibility& known, Platform platform) {
   std::vector<Build> builds;
   if (platform == Platform::kNvidia)
     for (const CupyWheel& row : known.cupy)
-      builds.push_back({known.cupy_version, known.cupy_python, row.built,
-                        pinned(known, row.package + "[ctk]", known.cupy_version), "", true, true});
+      builds.push_back({row.version, row.python, row.built,
+                        pinned(known, row.package + (row.has_ctk ? "[ctk]" : ""), row.version), "",
+                        true, true, !row.has_ctk});
   return builds;
 }
 

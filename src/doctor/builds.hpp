@@ -27,7 +27,8 @@ struct Build {
   std::string package;  // "torch==2.14.*", "jax[cuda12]==0.12.*"
   std::string tag;      // of PyTorch's own index: "cu126", "cpu", "rocm7.2", "xpu"; "" it has none
   bool on_pypi = true;  // PyPI's own wheel is this one
-  bool is_jitted = false;  // it brings no kernels, but a compiler
+  bool is_jitted = false;      // it brings no kernels, but a compiler
+  bool needs_toolkit = false;  // of that CUDA's major, on the machine: pip brings none
 };
 
 /// Newest release first.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -115,7 +116,7 @@ Status read_specials(const std::string& file, Tree& tree) {
   int problem = 0;
   const auto rows = slurp(file, 1 << 22, &problem);
   if (!rows && problem == ENOENT) return Done{};
-  if (!rows) return malformed(file, 1, ::strerrordesc_np(problem));
+  if (!rows) return malformed(file, 1, error_words(problem));
   std::size_t number = 0;
   for (const std::string_view line : split(*rows, '\n')) {
     ++number;

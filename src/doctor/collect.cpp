@@ -77,7 +77,7 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   Sources sources = this_machine(depth);
   // In a container its files are other ones. The kernel's are the same, but not all are mounted
   // there.
-  if (Tree own(process->root); own.exists("/")) {
+  if (Tree own(process->root); !process->same_files && own.exists("/")) {
     own.mount("/proc", "/proc");
     own.mount("/sys", "/sys");
     sources.tree = std::move(own);
@@ -136,9 +136,14 @@ Facts collect(const Sources& sources) {
   facts.platform = collect_platform(sources.tree, sources.process);
   facts.wsl = collect_wsl(sources.tree, facts.files.folders);
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
-  facts.python =
-      collect_python(sources.tree, sources.process.environment,
-                     python_of_program(sources.tree, sources.process.environment, sources.python));
+  const auto unsearched = sources.python.empty()
+                              ? why_not_searched(sources.tree, sources.process.environment)
+                              : std::nullopt;
+  facts.python = unsearched
+                     ? unreadable_python(*unsearched)
+                     : collect_python(sources.tree, sources.process.environment,
+                                      python_of_program(sources.tree, sources.process.environment,
+                                                        sources.python));
   facts.python.lost_environment =
       collect_lost_environment(sources.tree, sources.process.environment, sources.recorded);
   facts.rocm = collect_rocm(sources.tree, sources.process.environment, facts.python);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -18,18 +20,9 @@ namespace berth::doctor {
 namespace {
 
 using Words = std::vector<std::string>;
-
 constexpr int kDeepest = 24;
 constexpr std::size_t kMostScript = 1 << 20;
 constexpr std::size_t kMostCommands = 400;
-
-template <typename Names>
-bool is_in(std::string_view word, const Names& names) {
-  return std::find(std::begin(names), std::end(names), word) != std::end(names);
-}
-bool is_in(std::string_view word, std::initializer_list<std::string_view> names) {
-  return is_in<>(word, names);
-}
 
 constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh"};
 class Resolver {
@@ -70,8 +63,8 @@ class Resolver {
     words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
   }
   void assign(const std::string& word) {
-    const std::string name(assigned_name(word));
-    target_.environment.insert_or_assign(name, word.substr(name.size() + 1));
+    if (const std::string name(assigned_name(word)); !name.empty())
+      target_.environment.insert_or_assign(name, word.substr(name.size() + 1));
   }
 
   [[nodiscard]] std::string absolute(const std::string& path) const {
@@ -106,7 +99,7 @@ class Resolver {
     const bool is_script = word.ends_with(".py") && is_file(absolute(word));
     if (word.find('/') != std::string::npos && is_file(absolute(word)))
       return {ErrorCode::kInvalidArgument, "E0823",
-              text("cannot execute {}: {}", shown, ::strerrordesc_np(EACCES)),
+              text("cannot execute {}: {}", shown, error_words(EACCES)),
               is_script ? "berth doctor -- python " + shell_word(shown)
                         : "chmod +x " + shell_word(shown)};
     return {
@@ -132,6 +125,8 @@ class Resolver {
     if (is_in(name, kShells)) return behind_shell(path, words);
     for (const Wrapper& one : kWrappers)
       if (one.name == name) return behind(one, words);
+    if (is_in(name, kElsewhere))
+      note(text("{} may start it where other files and GPUs are: run berth doctor there", name));
     return behind_file(path, words);
   }
 
@@ -395,17 +390,26 @@ class Resolver {
     return Words{};
   }
 
-  Words expanded(const Words& words, const Words& given) const {
+  /// What a variable holds is known only when it runs.
+  void forget(const std::string& name) {
+    unknown_.insert(name);
+    target_.environment.erase(name);
+  }
+
+  Words expanded(const Words& words, const Words& given) {
     const auto known = [this](std::string_view name) { return variable(name); };
     Words out;
     for (const std::string& word : words) {
       if (word == "$@" || word == "$*") {
         out.insert(out.end(), given.begin() + 1, given.end());
-      } else if (auto value = expanded_word(word, given, known)) {
+      } else if (auto value =
+                     names_any(word, unknown_) ? std::nullopt : expanded_word(word, given, known)) {
         if (!value->empty() || word.find('$') == std::string::npos)
           out.push_back(*std::move(value));
-      } else if (assigned_name(word).empty()) {
+      } else if (const std::string name(assigned_name(word)); name.empty()) {
         out.push_back(word);
+      } else {
+        forget(name);
       }
     }
     return out;
@@ -435,8 +439,7 @@ class Resolver {
   }
 
   void assign_all_in(const Words& words) {
-    for (const std::string& word : words)
-      if (!assigned_name(word).empty()) assign(word);
+    for (const std::string& word : words) assign(word);
   }
 
   /// What a shell does by itself: variables, folders, environments.
@@ -450,6 +453,15 @@ class Resolver {
     const std::string second = words.size() > 1 ? words[1] : "";
     if (is_in(first, {"export", "declare", "typeset", "local"})) {
       assign_all_in(words);
+    } else if (first == "read") {
+      for (std::size_t i = 1; i < words.size(); ++i)
+        if (!words[i].starts_with('-')) forget(words[i]);
+    } else if (first == "for" && words.size() > 1) {
+      // As if it were run, once; what "$(…)" and "*" give is not known.
+      if (words.size() > 3 && words[3].find_first_of("$*?[") == std::string::npos)
+        assign(words[1] + "=" + words[3]);
+      else
+        forget(words[1]);
     } else if (first == "unset") {
       for (std::size_t i = 1; i < words.size(); ++i) target_.environment.erase(words[i]);
     } else if (first == "cd") {
@@ -473,6 +485,7 @@ class Resolver {
   std::string folder_;
   int depth_;
   bool is_sure_ = true;
+  std::set<std::string> unknown_;  // variables of a script's that only its run tells
   CommandTarget target_;
 };
 

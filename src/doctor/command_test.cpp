@@ -116,6 +116,22 @@ TEST_CASE("a shell script is read for the command that starts a Python") {
   CHECK(machine.resolve({"bash", "-c", "echo hello"})->python.empty());
 }
 
+TEST_CASE("what only a run of the script tells is not taken for empty") {
+  Machine machine;
+  const auto of = [&](const char* script) {
+    const auto target = machine.resolve({"bash", "-c", script});
+    REQUIRE(target);
+    const auto found = target->environment.find("CUDA_VISIBLE_DEVICES");
+    return found == target->environment.end() ? "not set" : found->second;
+  };
+  CHECK(of("for i in 2 3; do CUDA_VISIBLE_DEVICES=$i python3 -c 1 & done; wait") == "2");
+  CHECK(of("for i in $(seq 4); do CUDA_VISIBLE_DEVICES=$i python3 -c 1; done") == "not set");
+  CHECK(of("read gpu; export CUDA_VISIBLE_DEVICES=$gpu; python3 -c 1") == "not set");
+  CHECK(of("G=$(pick); CUDA_VISIBLE_DEVICES=$G python3 -c 1") == "not set");
+  // And what is set nowhere is empty, as the shell has it.
+  CHECK(of("CUDA_VISIBLE_DEVICES=$NOWHERE python3 -c 1").empty());
+}
+
 TEST_CASE("a program that is none of these runs by itself, and one that is not there is an error") {
   Machine machine;
   CHECK(machine.resolve({"./a.out"})->program == "/work/a.out");

@@ -46,6 +46,14 @@ std::string_view assigned_name(std::string_view word) {
   return std::all_of(name.begin(), name.end(), is_name_letter) ? name : "";
 }
 
+bool names_any(std::string_view word, const std::set<std::string>& names) {
+  for (std::size_t at = word.find('$'); at != std::string_view::npos; at = word.find('$', at + 1)) {
+    std::string_view rest = word.substr(at + 1), name, other;
+    if (take_name(rest, name, other) && names.contains(std::string(name))) return true;
+  }
+  return false;
+}
+
 std::optional<std::string> expanded_word(
     std::string_view word, const std::vector<std::string>& given,
     const std::function<std::string(std::string_view)>& variable) {

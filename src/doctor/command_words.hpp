@@ -1,13 +1,26 @@
 // Words of a command as a shell sees them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace berth::doctor {
+
+template <typename Names>
+[[nodiscard]] bool is_in(std::string_view word, const Names& names) {
+  return std::find(std::begin(names), std::end(names), word) != std::end(names);
+}
+[[nodiscard]] inline bool is_in(std::string_view word,
+                                std::initializer_list<std::string_view> names) {
+  return is_in<>(word, names);
+}
 
 /// The last part of a path.
 [[nodiscard]] std::string base_name(std::string_view path);
@@ -19,5 +32,8 @@ namespace berth::doctor {
 [[nodiscard]] std::optional<std::string> expanded_word(
     std::string_view word, const std::vector<std::string>& given,
     const std::function<std::string(std::string_view)>& variable);
+
+/// Whether the word has a "$NAME" of these.
+[[nodiscard]] bool names_any(std::string_view word, const std::set<std::string>& names);
 
 }  // namespace berth::doctor

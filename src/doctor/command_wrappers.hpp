@@ -51,6 +51,10 @@ inline constexpr auto kWrappers = std::to_array<Wrapper>({
      "--description ",
      0, true},
 });
+/// What starts a program where other files and other GPUs may be.
+inline constexpr auto kElsewhere = std::to_array<std::string_view>(
+    {"docker", "podman", "nerdctl", "kubectl", "apptainer", "singularity", "enroot", "ssh",
+     "distrobox", "toolbox", "flatpak", "lxc", "incus"});
 inline constexpr std::string_view kOfBerthRun =
     " --gpus --devices --memory --share --cpus --ranks --name --report --time-limit --retries "
     "--array --after --priority --vendor --restart --backoff --or-cpu-after --grace --project "

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/systems.hpp"
+
 namespace berth::doctor {
 
 /// The driver that came with a toolkit.
@@ -58,7 +60,8 @@ struct CondaJaxlib {
   std::string versions, build, cudnn, source;  // build: how its name begins
 };
 struct CupyWheel {
-  std::string package, built;  // built: the newest CUDA that its [ctk] brings
+  std::string version, python, package, built;  // built: the newest CUDA that its [ctk] brings
+  bool has_ctk = true;                          // else a toolkit of the machine's is its CUDA
 };
 struct OnnxRelease {
   std::string version, cuda, cudnn;
@@ -140,14 +143,15 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel that computes on Intel's GPUs whose PCI ids begin so.
+/// The first kernel that computes on GPUs whose PCI ids begin so.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
-/// What a release of Jetson Linux serves.
+/// What a release of Jetson Linux serves; `torch`: pip's words for NVIDIA's PyTorch for it.
 struct JetsonCuda {
   int l4t = 0;
-  std::string cuda;
+  std::string cuda, python, page;
+  std::vector<std::string> torch;
 };
 struct GpuFamily {
   std::string begins, capability;
@@ -165,7 +169,6 @@ struct Compatibility {
   std::vector<CondaJaxlib> conda_jaxlibs;
   std::vector<CondaJaxlib> jaxlib_wheels;  // build: what stands behind their plus
   std::vector<CupyWheel> cupy;
-  std::string cupy_version, cupy_python;  // "14", "3.10-3.14"
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
   std::vector<Opens> opens;
@@ -182,8 +185,10 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
-  std::vector<IntelKernel> intel_kernels;
+  std::vector<IntelKernel> intel_kernels, amd_kernels;
   std::vector<JetsonCuda> jetsons;
+  std::vector<SystemCommands> systems;
+  std::vector<SystemWish> system_wishes;
   std::vector<std::string> rocm_devices;  // PCI ids, "744c"
   /// Sub-libraries of a cuDNN major: all releases have the first, newer ones also the second.
   struct Cudnn {

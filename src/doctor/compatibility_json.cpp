@@ -1,4 +1,6 @@
 // The typed tables out of the JSON that scripts/toml_to_json.py makes of data/*.toml at build time.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -121,9 +123,8 @@ void read_frameworks(const json& document, Compatibility& known) {
       into->push_back(
           {word(row, "v"), word(row, "build"), word(row, "cudnn"), word(row, "source")});
   for (const json& row : at(document, "compat/cupy/wheels"))
-    known.cupy.push_back({word(row, "package"), word(row, "built")});
-  known.cupy_version = beginning(word(at(document, "compat/cupy"), "version"), 1);
-  known.cupy_python = word(at(document, "compat/cupy"), "python");
+    known.cupy.push_back({word(row, "v"), word(row, "python"), word(row, "package"),
+                          word(row, "built"), !row.contains("ctk") || is_true(row, "ctk")});
   for (const json& row : at(document, "compat/docker/rows"))
     known.images.push_back({word(row, "python"), word(row, "image")});
   for (const json& row : at(document, "compat/onnxruntime/rows"))
@@ -163,7 +164,8 @@ void read_packages(const json& document, Compatibility& known) {
 
 void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/jetson/rows"))
-    known.jetsons.push_back({number(row, "l4t"), word(row, "cuda")});
+    known.jetsons.push_back({number(row, "l4t"), word(row, "cuda"), word(row, "python"),
+                             word(row, "page"), words(row, "torch")});
   for (const json& row : at(document, "kernel_lines/line"))
     known.kernel_lines.push_back({word(row, "driver"), word(row, "kind"), words(row, "words"),
                                   word(row, "cause"), word(row, "action"), word(row, "command"),
@@ -181,10 +183,23 @@ void read_others(const json& document, Compatibility& known) {
     known.families.push_back({word(row, "begins"), word(row, "cc")});
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
-  for (const json& row : at(document, "gpu_families/intel_kernel/rows"))
-    known.intel_kernels.push_back(
-        {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});
+  for (const auto& [table, into] : {std::pair{"intel_kernel", &known.intel_kernels},
+                                    std::pair{"amd_kernel", &known.amd_kernels}})
+    for (const json& row : at(document, fmt::format("gpu_families/{}/rows", table)))
+      into->push_back(
+          {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});
   known.rocm_devices = words(at(document, "gpu_families/rocm"), "devices");
+}
+
+void read_systems(const json& document, Compatibility& known) {
+  for (const json& row : at(document, "systems/system")) {
+    SystemCommands system{words(row, "ids"), word(row, "from"), is_true(row, "image"), {}};
+    for (const json& task : at(row, "task"))
+      system.tasks.push_back({word(task, "name"), word(task, "command"), word(task, "action")});
+    known.systems.push_back(std::move(system));
+  }
+  for (const json& row : at(document, "systems/what"))
+    known.system_wishes.push_back({word(row, "task"), word(row, "short")});
 }
 
 }  // namespace
@@ -197,6 +212,7 @@ Compatibility compatibility_from(std::string_view text) {
   read_frameworks(document, known);
   read_packages(document, known);
   read_others(document, known);
+  read_systems(document, known);
   return known;
 }
 

@@ -170,9 +170,20 @@ std::vector<std::vector<std::size_t>> explanations(const std::vector<Finding>& f
   return explained;
 }
 
+/// A driver has answered for one, or its node is here: on WSL and in containers without the bus.
+bool shows_gpu(const Facts& facts) {
+  return (facts.driver.gpus && !facts.driver.gpus->empty()) ||
+         !facts.nodes.nvidia_gpus().value_or({}).empty() || facts.nodes.kfd.has_value();
+}
+
 /// No GPU is a verdict, and nothing that was looked at is none.
-std::string verdict_without_faults(const Diagnosis& diagnosis) {
+std::string verdict_without_faults(const Diagnosis& diagnosis, bool has_gpu) {
   if (model::is_empty_look(diagnosis)) return std::string(tr("nothing could be checked"));
+  // Of a GPU that nobody could look for, nothing is known, and least of all that it is well.
+  const bool looked = std::none_of(diagnosis.not_checked.begin(), diagnosis.not_checked.end(),
+                                   [](const NotChecked& one) { return one.id == "HW01"; });
+  if (!looked && !has_gpu)
+    return std::string(tr("nothing wrong was found, but whether there is a GPU was not checked"));
   const std::string well(tr("nothing wrong was found"));
   for (const Finding& one : diagnosis.findings)
     if (one.id == "HW01") return one.title + "; " + well;
@@ -249,7 +260,7 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
       // simulated machine: ENODATA) is the rule's own to say, like what nobody was asked to read; a
       // refusal never is.
       for (const Unreadable& why : witness.told())
-        if (why.error_number != ENOENT && why.error_number != ENODATA)
+        if ((why.error_number != ENOENT || is_unmounted(why)) && why.error_number != ENODATA)
           examination.note_unreadable(why);
     }
     for (Finding& finding : examination.findings()) {
@@ -266,7 +277,7 @@ Diagnosis diagnose_with(std::span<const Rule> rules, const Facts& facts, const K
   order_by_cause(diagnosis.findings, rules, asked.error.value_or({}));
   const auto worst = diagnosis.findings.begin();
   const bool well = worst == diagnosis.findings.end() || weight_of(worst->severity) == 0;
-  diagnosis.verdict = well ? verdict_without_faults(diagnosis) : worst->title;
+  diagnosis.verdict = well ? verdict_without_faults(diagnosis, shows_gpu(facts)) : worst->title;
   return diagnosis;
 }
 

@@ -5,7 +5,9 @@
 #include <array>
 #include <cerrno>
 
+#include "base/language_for_tests.hpp"
 #include "doctor/rule_words.hpp"
+#include "doctor/source/source.hpp"
 #include "doctor/unread_words.hpp"
 
 using namespace berth::doctor;
@@ -261,5 +263,34 @@ TEST_CASE("every rule says what it looks at, what mends it and what refutes it")
     CHECK(*words.mended_by != '\0');
     CHECK(*words.refuted_by != '\0');
   }
-  CHECK(*words_of_rule("SRC01").looks_at == '\0');
+  for (const source::Row& row : source::rows()) CHECK(*words_of_rule(row.id).refuted_by != '\0');
+}
+
+TEST_CASE("what the kernel says is known in the reader's language") {
+  const berth::InLanguage chinese(berth::Language::kChinese);
+  CHECK(said_of({"/dev/kmsg", EPERM}) == "/dev/kmsg: 不允许的操作");
+  CHECK(said_of({"/sys", ENOENT}).find("No such") == std::string::npos);
+}
+
+TEST_CASE("a machine whose bus nobody can see is not called well") {
+  Facts facts;
+  facts.machine.pci = Unreadable{"/sys", ENOENT};
+  const auto seen = diagnose(facts, Knowledge{}, {"HW01"});
+  REQUIRE(seen.not_checked.size() == 1);
+  CHECK(seen.not_checked.front().why == "nothing of /sys can be seen here");
+  // What a rule asks only in passing counts as well.
+  const std::vector<Rule> passing{
+      {"X1", kLow, Severity::kFatal, true, "", "",
+       [](Examination& look) { static_cast<void>(look.facts.machine.pci.has_value()); }},
+      {"X2", kLow, Severity::kFatal, true, "", "", never}};
+  const auto more = diagnose_with(passing, facts, {});
+  CHECK(more.not_checked.size() == 1);
+  CHECK(more.checked == std::vector<std::string>{"X2"});
+  // And whether it is well is not said where a GPU was not looked for.
+  const std::vector<Rule> blind_and_seeing{
+      {"HW01", kLow, Severity::kInfo, true, "", "",
+       [](Examination& look) { static_cast<void>(look.see(look.facts.machine.pci)); }},
+      {"X2", kLow, Severity::kFatal, true, "", "", never}};
+  CHECK(diagnose_with(blind_and_seeing, facts, {}).verdict ==
+        "nothing wrong was found, but whether there is a GPU was not checked");
 }

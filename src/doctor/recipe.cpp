@@ -46,7 +46,8 @@ std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, co
 }
 
 bool is_open_to(const Wish& wish, const Build& build) {
-  return (wish.python.empty() || in_range(wish.python, build.python)) &&
+  return !(wish.no_toolkit && build.needs_toolkit) &&
+         (wish.python.empty() || in_range(wish.python, build.python)) &&
          (!wish.pypi_only || build.on_pypi ||
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
@@ -58,6 +59,11 @@ bool is_better(const Wish& wish, const std::string& cuda, const std::string& tha
   };
   if (made_for(cuda) != made_for(than)) return made_for(cuda);
   return is_older(than, cuda) == made_for(cuda);
+}
+
+/// The CUDA that it comes with; of a toolkit that the machine has, any of its major will do.
+std::string asked_of(const Build& build) {
+  return build.needs_toolkit ? beginning(build.cuda, 1) + ".0" : build.cuda;
 }
 
 std::vector<std::string> known_pythons(const std::vector<Build>& builds) {
@@ -100,7 +106,7 @@ std::optional<Recipe> recipe_for(const Compatibility& known, const Wish& wish) {
     const bool kept = !wish.keep.empty() && in_range(wish.keep, build.release);
     const bool same_release = best && best->build.release == build.release;
     if (best && !same_release && (best_is_kept || !kept)) continue;
-    if (same_release && !is_better(wish, build.cuda, best->build.cuda)) continue;
+    if (same_release && !is_better(wish, asked_of(build), asked_of(best->build))) continue;
     if (auto recipe = recipe_of(known, wish, build)) {
       best = std::move(recipe);
       best_is_kept = kept;

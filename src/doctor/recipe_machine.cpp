@@ -15,6 +15,7 @@ void RecipeMachine::become_another() {
   gpus.clear();
   notes.clear();
   why_cpu.clear();
+  instead.clear();
 }
 
 RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool cpu) {
@@ -25,6 +26,9 @@ RecipeMachine machine_for_recipe(const Facts& facts, Framework framework, bool c
   machine.wish.capabilities.clear();
   machine.driver = machine.wish.driver;
   for (const SeenGpu& gpu : seen_gpus(look)) machine.gpus.push_back({gpu.name, gpu.capability});
+  if (const auto own = jetson_torch(knowledge.compatibility(), facts);
+      own && framework == Framework::kTorch && !cpu)
+    machine.instead = own->command.empty() ? own->says : own->command;
   if (!machine.gpus.empty() && !cpu) {
     if (machine.wish.driver.empty() && machine.wish.driver_cuda.empty())
       machine.notes.push_back(

@@ -19,6 +19,7 @@ struct RecipeMachine {
   std::vector<Gpu> gpus;
   std::string why_cpu;  // where nobody asked for the CPU
   std::vector<std::string> notes;
+  std::string instead;  // a Jetson's own command: no build of the tables runs there
   PackageIndex index;
   bool is_another = false;
 

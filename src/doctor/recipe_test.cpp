@@ -216,3 +216,22 @@ TEST_CASE("recipe texts hold what their reader takes, and no public index beside
   CHECK(secret.find("mirror.lab") == std::string::npos);
   CHECK(secret.find("--mount=type=secret,id=pip,target=/etc/pip.conf") != std::string::npos);
 }
+
+TEST_CASE("an older CuPy for an older driver or Python, with the toolkit that it wants") {
+  const auto newest = recipe_for(known(), wish_for(Framework::kCupy, "3.12", "580.95.05", "8.6"));
+  REQUIRE(newest);
+  CHECK(newest->packages.front().starts_with("cupy-cuda13x[ctk]==14.*"));
+  CHECK_FALSE(newest->build.needs_toolkit);
+  const auto old_driver =
+      recipe_for(known(), wish_for(Framework::kCupy, "3.12", "470.82.01", "8.6"));
+  REQUIRE(old_driver);
+  CHECK(old_driver->packages.front() == "cupy-cuda11x==13.*");
+  CHECK(old_driver->build.needs_toolkit);
+  const auto old_python =
+      recipe_for(known(), wish_for(Framework::kCupy, "3.9", "550.54.14", "8.6"));
+  REQUIRE(old_python);
+  CHECK(old_python->packages.front() == "cupy-cuda12x==13.*");
+  Wish image = wish_for(Framework::kCupy, "3.9", "550.54.14", "8.6");
+  image.no_toolkit = true;
+  CHECK_FALSE(recipe_for(known(), image));
+}

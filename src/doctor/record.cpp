@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/bundle.hpp"
@@ -49,7 +50,7 @@ class Writer {
     if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
         file.size <= kLongestText) {
       const std::string text = redacted_file(path, file.parts.begin()->second);
-      std::string told = redaction_.apply(is_package_settings(path) ? without_secrets(text) : text);
+      std::string told = redaction_.apply(is_package_settings(path) ? told_settings(text) : text);
       if (path == "/etc/hosts") told = redacted_hosts(told);
       if (text != file.parts.begin()->second) ++shortened_;
       put(fd.get(), at, 0, told);
@@ -133,7 +134,7 @@ class Writer {
   }
 
   void fail(const std::string& path) {
-    if (failed_.empty()) failed_ = printable(path) + ": " + ::strerrordesc_np(errno);
+    if (failed_.empty()) failed_ = printable(path) + ": " + error_words(errno);
   }
 
   std::string folder_;
@@ -211,8 +212,11 @@ Error not_written(const std::string& what) {
 }  // namespace
 
 Result<std::vector<std::string>> record(Sources& sources, const std::string& folder) {
+  struct stat there {};
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return not_written(printable(folder) + ": " + ::strerrordesc_np(errno));
+    return not_written(printable(folder) + ": " + error_words(errno));
+  if (::stat(folder.c_str(), &there) != 0 || !S_ISDIR(there.st_mode))
+    return not_written(printable(folder) + ": " + error_words(ENOTDIR));
   if (!list_folder(folder).empty()) return not_written(text("{} is not empty", printable(folder)));
 
   const auto seen = std::make_shared<Recording>();

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/contains_any.hpp"
+#include "doctor/facts/package_index.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -91,6 +92,10 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
 // That they are set matters; what they say is a host, or a job's own affair.
 constexpr auto kToldAsSet =
     std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});
+// Where packages come from: that somebody said so, without the place.
+constexpr auto kIndices = std::to_array<std::string_view>(
+    {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX",
+     "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "CONDA_CHANNELS"});
 constexpr auto kSecret = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
      "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
@@ -277,6 +282,8 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     if (std::find(kToldAsSet.begin(), kToldAsSet.end(), name) != kToldAsSet.end())
       told.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
+    else if (std::find(kIndices.begin(), kIndices.end(), name) != kIndices.end())
+      told.emplace(name, without_hosts(value));
     else if (is_told(name))
       told.emplace(name, value.find("://") == std::string::npos ? value : "…");
     else

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "doctor/contains_any.hpp"
+#include "doctor/facts/package_index.hpp"
 #include "doctor/redact.hpp"
 
 namespace berth::doctor {
@@ -108,6 +109,7 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
     return package_metadata(text);
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
+  if (name == "direct_url.json") return without_hosts(text);
   if (name == "pyvenv.cfg")
     return lines_of(text, [](std::string_view line) { return !line.starts_with("command"); });
   if (name == "version.py")

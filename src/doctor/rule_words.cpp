@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -13,6 +14,37 @@ struct Row {
   std::string_view rules;  // ids, blank separated; "FW*" is all that begin so. The first row counts
   RuleWords words;
 };
+/// Of a line in a file its own row says what it is and what mends it.
+constexpr auto kSourceRows = std::to_array<Row>({
+    {"SRC01",
+     {"", "", msgid("a node whose mode is another on purpose, and users who are in its group")}},
+    {"SRC02 SRC03 SRC04",
+     {"", "", msgid("nvidia-smi that does not list the program while it runs")}},
+    {"SRC05 SRC07 SRC37",
+     {"", "",
+      msgid("torch.cuda.device_count() of the program itself: as many as the list has, and those "
+            "by their uuid")}},
+    {"SRC06 SRC08 SRC40",
+     {"", "",
+      msgid("what the variable should change, seen to be changed; for LD_LIBRARY_PATH by "
+            "/proc/self/maps")}},
+    {"SRC09 SRC10 SRC16 SRC18 SRC19 SRC20 SRC23 SRC28",
+     {"", "",
+      msgid("an older release that is wanted on purpose, with a GPU and driver of its time")}},
+    {"SRC12 SRC13 SRC14 SRC15 SRC32 SRC36",
+     {"", "", msgid("torch.cuda.max_memory_allocated() that is as high without the line")}},
+    {"SRC17",
+     {"", "", msgid("/proc/PID/maps that shows the library in use where the line has put it")}},
+    {"SRC24 SRC25 SRC29 SRC30 SRC33 SRC35",
+     {"", "",
+      msgid("a step that takes as long without the line, timed with "
+            "torch.cuda.synchronize() around it")}},
+    {"SRC26 SRC27 SRC34 SRC38 SRC39",
+     {"", "",
+      msgid("nvidia-smi with each process on the GPU that it should have, and data that no "
+            "other has")}},
+    {"SRC*", {"", "", msgid("a run without the line that does the same")}},
+});
 constexpr auto kRows = std::to_array<Row>({
     {"HW05 HW06 HW07 HW09 HW11 HW12 HW13",
      {msgid("each PCIe link's width, speed and error counters, ACS, the IOMMU and the NUMA node, "
@@ -120,14 +152,17 @@ constexpr auto kRows = std::to_array<Row>({
 }  // namespace
 
 RuleWords words_of_rule(std::string_view id) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& one) {
+  const auto is_of = [&](const Row& one) {
     for (const std::string_view pattern : split(one.rules, ' '))
       if (pattern.ends_with('*') ? id.starts_with(pattern.substr(0, pattern.size() - 1))
                                  : id == pattern)
         return true;
     return false;
-  });
-  return row == kRows.end() ? RuleWords{} : row->words;
+  };
+  const std::span<const Row> rows =
+      id.starts_with("SRC") ? std::span<const Row>(kSourceRows) : std::span<const Row>(kRows);
+  const auto row = std::find_if(rows.begin(), rows.end(), is_of);
+  return row == rows.end() ? RuleWords{} : row->words;
 }
 
 }  // namespace berth::doctor

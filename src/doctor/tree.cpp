@@ -69,10 +69,46 @@ std::optional<int> refusal(int node) {
 
 template <typename T>
 Fact<T> Tree::failed(const std::string& path, int error) const {
-  if (is_absence(error)) return {};
+  if (is_absence(error)) {
+    const std::string_view mount = unmounted(path);
+    if (mount.empty()) return {};
+    if (!refused_) refused_ = Unreadable{std::string(mount), ENOENT};
+    return Unreadable{std::string(mount), ENOENT};
+  }
   if (recording_) recording_->specials[path].error = error;
   if (!refused_) refused_ = Unreadable{path, error};
   return Unreadable{path, error};
+}
+
+std::string_view Tree::unmounted(const std::string& path) const {
+  for (KernelFiles& one : kernel_files_) {
+    if (!path.starts_with(one.folder) || path.size() <= one.folder.size() ||
+        path[one.folder.size()] != '/')
+      continue;
+    if (!one.is_there) one.is_there = has_entries(std::string(one.folder));
+    return *one.is_there ? "" : one.folder;
+  }
+  return "";
+}
+
+/// An unreadable folder may have some.
+bool Tree::has_entries(const std::string& folder) const {
+  const std::string below = folder + "/";
+  const auto row = specials_.lower_bound(below);
+  if (row != specials_.end() && row->first.starts_with(below)) return true;
+  if (std::any_of(mounts_.begin(), mounts_.end(),
+                  [&](const Mount& one) { return one.path == below; }))
+    return true;
+  int error = 0;
+  Descriptor fd = open(folder, O_RDONLY | O_DIRECTORY, error);
+  if (!fd) return !is_absence(error);
+  DIR* stream = ::fdopendir(fd.get());
+  if (stream == nullptr) return true;
+  static_cast<void>(fd.release());
+  int names = 0;
+  while (names < 3 && ::readdir(stream) != nullptr) ++names;  // NOLINT(concurrency-mt-unsafe)
+  ::closedir(stream);
+  return names > 2;  // "." and ".."
 }
 
 bool OpenFile::read_at(std::uint64_t offset, void* into, std::size_t size) const {

@@ -3,6 +3,7 @@
 // inside the tree, as chroot would, so that a recorded /usr/lib/libcuda.so.1 never leads to ours.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -86,6 +87,10 @@ class Tree {
   [[nodiscard]] Fact<std::string> read_from(const std::string& path, std::size_t limit,
                                             bool from_end) const;
   void note(const std::string& path, const Node& node) const;
+  /// "/sys" where the path is below it, and nothing is: a root without the kernel's files says
+  /// nothing of what the kernel has. "" it is there, or the path is elsewhere.
+  [[nodiscard]] std::string_view unmounted(const std::string& path) const;
+  [[nodiscard]] bool has_entries(const std::string& folder) const;
   template <typename T>
   [[nodiscard]] Fact<T> failed(const std::string& path, int error) const;
   [[nodiscard]] const Special* special(const std::string& path) const;
@@ -95,11 +100,17 @@ class Tree {
     Descriptor folder;
   };
 
+  struct KernelFiles {
+    std::string_view folder;
+    std::optional<bool> is_there;  // asked once
+  };
+
   std::string root_;
   Descriptor folder_;
   std::vector<Mount> mounts_;
   std::map<std::string, Special, std::less<>> specials_;
   std::shared_ptr<Recording> recording_;
+  mutable std::array<KernelFiles, 2> kernel_files_{{{"/sys", {}}, {"/proc", {}}}};
   mutable std::optional<Unreadable> refused_;  // the first, in watched()
 };
 

@@ -125,3 +125,17 @@ TEST_CASE("what was refused on the way makes a fact a part, and an absence unkno
   // The value that is made of a part is one, too.
   CHECK(!part.map([](const std::string& text) { return text.size(); }).is_whole());
 }
+
+TEST_CASE("without the kernel's own files nothing of the kernel is called absent") {
+  const TemporaryTree folder;
+  folder.put("etc/os-release", "ID=debian\n");
+  folder.folder("proc");  // a chroot: the place is there, and nothing is mounted
+  const Tree tree(folder.path);
+  CHECK(tree.list("/sys/bus/pci/devices").is_unreadable());
+  CHECK(tree.list("/sys/bus/pci/devices").why().where == "/sys");
+  CHECK(tree.read("/proc/modules").is_unreadable());
+  CHECK(tree.read("/etc/none").is_absent());
+  folder.put("sys/class/x", "");
+  const Tree mounted(folder.path);
+  CHECK(mounted.list("/sys/bus/pci/devices").is_absent());
+}

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 
 namespace berth::doctor {
@@ -74,11 +73,13 @@ constexpr auto kWords = std::to_array<Words>({
 std::string said_of(const Unreadable& why) {
   // A simulated machine has a bus and a driver, and nothing else of its own.
   if (why.error_number == ENODATA) return text("a simulated machine does not have it");
+  // The kernel's own files, of which every Linux has some.
+  if (is_unmounted(why)) return text("nothing of {} can be seen here", why.where);
   const auto row = std::find_if(kWords.begin(), kWords.end(),
                                 [&](const Words& one) { return one.key == why.where; });
   const std::string where = row == kWords.end() ? why.where : std::string(tr(row->says));
-  const char* reason = why.error_number == 0 ? nullptr : ::strerrordesc_np(why.error_number);
-  return reason == nullptr ? where : fmt::format("{}: {}", where, reason);
+  if (why.error_number == 0) return where;
+  return fmt::format("{}: {}", where, error_words(why.error_number));
 }
 
 }  // namespace berth::doctor

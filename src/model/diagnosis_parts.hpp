@@ -48,8 +48,9 @@ struct CommandSeen {
 
 /// The Python whose packages were looked at.
 struct PythonSeen {
-  std::string path;     // "" there is none
+  std::string path;     // "" there is none, or it is not known which
   std::string version;  // "3.11.2", or "3.11" where no file tells more; "" not known
+  std::string why;      // a sentence where there is no path
 };
 
 /// nullopt: nobody asked.

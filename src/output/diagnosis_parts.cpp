@@ -112,8 +112,7 @@ std::string python_text(const model::DiagnosisParts& parts, const Terminal& term
   const std::string label = std::string(tr("looked at")) + "   ";
   const model::PythonSeen& seen = *parts.python;
   if (seen.path.empty())
-    return folded(label, std::string(tr("no Python: none is in PATH")), display_width(label),
-                  terminal);
+    return seen.why.empty() ? "" : folded(label, seen.why, display_width(label), terminal);
   return folded(
       label,
       printable(seen.path) + (seen.version.empty() ? "" : " (" + printable(seen.version) + ")"),

@@ -81,6 +81,9 @@ def main():
             print(f"{bundle.name}: {json.dumps(found, indent=1)}")
         count = lambda *kinds: sum(one["severity"] in kinds for one in found)
         ids = [one["id"] for one in found]
+        helpless = [one["id"] for one in found if one["severity"] in ("error", "fatal")
+                    and not any(fix["command"] or fix["says"] for fix in one["fix"])]
+        assert not helpless, f"{bundle.name}: {', '.join(helpless)} says that something is broken, and not what to do"
         silent = [one for one in expected(bundle).get("also", []) if one not in ids]
         assert not silent, f"{bundle.name}: nothing says {', '.join(silent)}"
         (unseen if bundle.name.startswith("unseen-") else known).add(

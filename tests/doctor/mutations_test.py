@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One mutation per rule: a small change of a healthy recorded machine (tests/doctor/mutations/*.json) gives that rule
 first, and undoing the change gives the diagnosis of before, which has neither this rule nor any error. Every rule of
-`berth doctor --list` about machines and frameworks has one.
+`berth doctor --list` about machines and frameworks has one; a "branch" is another way in which a rule holds.
 
 Pairs: for every rule that explains others, its change and another rule's hold together on one machine: the explaining
 one stands first of the two and the other says who explains it. The partners are found among the mutations.
@@ -57,13 +57,17 @@ ANYWHERE = [
 
 
 def load():
-    found = {}
+    """{rule: its mutation}, and those of rules' further branches."""
+    found, branches = {}, []
     for path in sorted(MUTATIONS.glob("*.json")):
         for one in json.loads(path.read_text()):
-            unknown = set(one) - {"rule", "of", "pair", *PARTS}
-            assert not unknown and one["rule"] not in found, f"{path.name}: {one['rule']}: {unknown or 'twice'}"
-            found[one["rule"]] = one
-    return found
+            unknown = set(one) - {"rule", "branch", "of", "pair", *PARTS}
+            assert not unknown and (one["rule"] not in found or "branch" in one), f"{path.name}: {one['rule']}: {unknown or 'twice'}"
+            if "branch" in one:
+                branches.append(one)
+            else:
+                found[one["rule"]] = one
+    return found, branches
 
 
 def parts(one):
@@ -76,7 +80,7 @@ def ids(found):
 
 def check(berth, one, folder):
     """What is wrong with the mutation; "" nothing."""
-    machine = Machine(one["of"], folder / one["rule"])
+    machine = Machine(one["of"], folder / (one["rule"] + one.get("branch", "")))
     before = diagnosis(berth, machine.folder)
     if any(finding["severity"] in SERIOUS or (finding["id"] == one["rule"] and finding["severity"] != "info")
            for finding in before["findings"]):
@@ -135,7 +139,7 @@ def pair_of(berth, rule, known, listed, folder):
 
 def main():
     berth, wanted = sys.argv[1], sys.argv[2:]
-    listed, known, wrong = rules(berth), load(), []
+    (known, branches), listed, wrong = load(), rules(berth), []
     for rule in sorted(set(known) - set(listed)):
         wrong.append(f"{rule}: there is no such rule")
     for rule in sorted(set(listed) - set(known) - set(NO_MUTATION)):
@@ -144,8 +148,9 @@ def main():
     explaining = [rule for rule in chosen if listed[rule]["explains"]]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         folder = pathlib.Path(folder)
-        said = pool.map(lambda rule: check(berth, known[rule], folder), chosen)
-        wrong += [f"{rule}: {what}" for rule, what in zip(chosen, said) if what]
+        changes = [known[rule] for rule in chosen] + [one for one in branches if not wanted or one["rule"] in wanted]
+        said = pool.map(lambda one: check(berth, one, folder), changes)
+        wrong += [f"{one['rule']} {one.get('branch', '')}: {what}" for one, what in zip(changes, said) if what]
         pairs = dict(zip(explaining, pool.map(lambda rule: pair_of(berth, rule, known, listed, folder), explaining)))
     for rule, other in pairs.items():
         if not other and rule not in NO_PAIR:
@@ -153,7 +158,7 @@ def main():
         if other and rule in NO_PAIR:
             wrong.append(f"{rule}: holds together with {other}, and is among the exceptions")
     print("\n".join(wrong))
-    print(f"{len(known)} mutations, {sum(map(bool, pairs.values()))} pairs of {len(pairs)} rules that explain others; {len(wrong)} wrong")
+    print(f"{len(known)} mutations, {len(branches)} of further branches, {sum(map(bool, pairs.values()))} pairs of {len(pairs)} rules that explain others; {len(wrong)} wrong")
     if wanted:
         print(pairs)
     assert not wrong

@@ -78,6 +78,21 @@ TEST_CASE("messages of out of memory are known in each framework's words") {
     CHECK(names(text) == Names{"out-of-memory"});
 }
 
+TEST_CASE("what modprobe, schedulers and servers say is known, too") {
+  CHECK(names("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service") ==
+        Names{"module-rejected"});
+  CHECK(names("modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0") ==
+        Names{"no-module-file"});
+  CHECK(names("modprobe: ERROR: could not insert 'nvidia': No such device") ==
+        Names{"gpu-not-started"});
+  CHECK(names("RuntimeError: Failed to infer device type") == Names{"no-gpu-wanted"});
+  CHECK(names("RuntimeError: No HIP GPUs are available") == Names{"no-hip-device"});
+  CHECK(names("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.") == Names{"pod"});
+  CHECK(names("ImportError: /tmp/x/cuda_utils.so: failed to map segment from shared object") ==
+        Names{"noexec"});
+  CHECK(names("modprobe: ERROR: could not insert 'zfs': No such device").empty());
+}
+
 TEST_CASE("hostile text costs little") {
   CHECK(names(std::string(8 << 20, '\x1b')).empty());
   CHECK(names(std::string("\x1b]") + std::string(1 << 20, 'x')).empty());

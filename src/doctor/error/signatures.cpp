@@ -79,12 +79,36 @@ constexpr const char* kKfd = msgid("ROCm may not open its nodes, or its module i
 constexpr const char* kGfx = msgid("ROCm has no code for this GPU");
 constexpr const char* kXpu = msgid("PyTorch sees no Intel GPU, or was built without them");
 constexpr const char* kVisible = msgid("a program reads CUDA_VISIBLE_DEVICES as numbers");
+constexpr const char* kCublas = msgid(
+    "cuBLAS could not start: mostly no memory is left for it, or its libraries are of two "
+    "versions");
+constexpr const char* kNoFreeGpu =
+    msgid("no node of the cluster has such a GPU free, or none tells that it has any");
+constexpr const char* kScheduler = msgid(
+    "the scheduler knows no such GPUs: sinfo -o '%N %G' lists what it has, and how they are "
+    "called");
+constexpr const char* kNvvm = msgid("Numba does not find CUDA's compiler (NVVM)");
+constexpr const char* kVllm = msgid("vLLM found neither a GPU nor a build for the processor");
+constexpr const char* kOlderThanFormat =
+    msgid("the GPU is older than the number format or the kernel: another --dtype, or another GPU");
+constexpr const char* kNoHip = msgid("ROCm is there, and shows this program no GPU");
+constexpr const char* kNoExec = msgid(
+    "a library lies where nothing may be run (noexec), or the process may map no more memory");
+constexpr const char* kOldNvcc = msgid("nvcc is older than the GPU that it is to compile for");
+constexpr const char* kRejected = msgid("Secure Boot does not let the module in");
+constexpr const char* kOtherKernel = msgid("the module is not there for this kernel, or not built");
+constexpr const char* kWantsGpu = msgid("a program wants a GPU, and PyTorch sees none");
+constexpr const char* kNoSuchNode =
+    msgid("a device that the container is to be given is not on the machine");
 
 constexpr const char* kModuleRules = "DRV01 DRV02 DRV03 DRV04 DRV08 HW02 HW03 CTR18";
 constexpr const char* kNoDeviceRules =
     "ENV01 ENV02 ENV03 ENV04 DRV19 DRV09 DRV12 CTR01 CTR02 CTR06 CTR17 HW08";
 constexpr const char* kMissingRules = "LIB04 FW08 FW11 FW15 LIB03 LIB06 LIB07 ENV08";
 constexpr const char* kOomRules = "RT02 RT01 ENV17";
+constexpr const char* kNoGpuRules =
+    "FW01 FW13 FW14 DRV01 DRV02 DRV04 DRV05 LIB01 ENV01 ENV02 CTR01 CTR07 FW02 WSL01 WSL02";
+constexpr const char* kNoHipRules = "AMD01 AMD02 AMD06 ENV01 ENV02 ENV06 CTR19 HW02 FW07";
 constexpr const char* kUnknownRules = "DRV13 DRV11 DRV14 DRV12 CTR02";
 
 // Rows that name their cause first: the order is that of reading, not of importance.
@@ -208,7 +232,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"link-libcuda", "libcuda.so cannot found", 2, "LIB11 LIB01 CTR20", kLinker},
     {"ptxas", "is not defined for option 'gpu-name'", 2, "FW22", kPtxas},
     {"cpu-pytorch", "torch not compiled with cuda enabled", 2, "FW01 FW13 FW14 FW07", kCpuTorch},
-    {"no-kernels", "no kernel image is available for execution", 2, "FW03 FW04 FW06", kNoKernels},
+    {"no-kernels", "no kernel image is available", 2, "FW03 FW04 FW06", kNoKernels},
     {"no-kernels", "not compatible with the current pytorch installation", 2, "FW03 FW04",
      kNoKernels},
     {"no-kernels", "cudaerrornokernelimagefordevice", 2, "FW03 FW04 FW06", kNoKernels},
@@ -267,6 +291,64 @@ constexpr auto kRows = std::to_array<Signature>({
     {"rocm-code", "hiperrornobinaryforgpu", 2, "AMD02 ENV12", kGfx},
     {"xpu", "torch not compiled with xpu enabled", 2, "XPU01", kXpu},
     {"xpu", "no xpu devices are available", 2, "XPU02 XPU03 XPU01", kXpu},
+    {"module-rejected", "could not insert 'nvidia*key was rejected by service", 2, "DRV03",
+     kRejected},
+    {"module-rejected", "could not insert 'nvidia*required key not available", 2, "DRV03",
+     kRejected},
+    {"no-module-file", "could not insert 'nvidia*exec format error", 2, "DRV02", kOtherKernel},
+    {"no-module-file", "could not insert 'nvidia*unknown symbol", 2, "DRV02", kOtherKernel},
+    {"no-module-file", "module nvidia not found in directory", 2, "DRV02 DRV01", kOtherKernel},
+    {"no-module-file", "module nvidia-current not found in directory", 2, "DRV02 DRV01",
+     kOtherKernel},
+    {"no-module-file", "bad return status for module build on kernel", 2, "DRV02 DRV01",
+     kOtherKernel},
+    {"gpu-not-started", "could not insert 'nvidia*no such device", 2,
+     "DRV08 DRV06 DRV07 DRV09 HW01 HW03 HW04", kNotStarted},
+    {"libcuda", "could not find cuda drivers on your machine", 2,
+     "LIB01 DRV01 DRV02 CTR01 CTR07 WSL01 FW08", kNoCuda},
+    {"libcuda", "failed call to cuinit: unknown error (303)", 2, "LIB01 DRV01 CTR01 CTR07 WSL01",
+     kNoCuda},
+    {"libcuda", "unable to load cuda driver library", 2, "LIB01 CTR01 CTR07 CTR20", kNoCuda},
+    {"cublas", "cublas_status_not_initialized", 1, "RT01 RT02 ENV08 FW03 FW02", kCublas},
+    {"cublas", "cublas_status_alloc_failed", 1, "RT01 RT02", kCublas},
+    {"launch-failure", "cublas_status_execution_failed", 1, "DRV23 ENV08 LIB03", kIllegal},
+    {"launch-failure", "memory access fault by gpu node", 1, "ENV12 AMD02 AMD08", kIllegal},
+    {"cudnn", "dnn library initialization failed", 1, "LIB06 LIB07 RT01 ENV17", kCudnn},
+    {"missing-library", "libnvinfer*cannot open shared object file", 2, "LIB04 FW15", kMissing},
+    {"jax-libraries", "unable to use cuda because of the following issues", 2,
+     "LIB07 FW10 LIB04 ENV08", kOldLibrary},
+    {"jax-plugin", "unable to initialize backend 'cuda'", 1, "FW10 LIB07 ENV01 ENV02 DRV01 CTR01",
+     kJax},
+    {"nvvm", "libnvvm cannot be found", 2, "FW16 LIB10 ENV10", kNvvm},
+    {"nvvm", "missing libdevice file", 2, "FW16 LIB10 ENV10", kNvvm},
+    {"no-gpu-wanted", "failed to infer device type", 1, kNoGpuRules, kVllm},
+    {"no-gpu-wanted",
+     "attempting to deserialize object on a cuda device but torch.cuda.is_available() is false", 1,
+     kNoGpuRules, kWantsGpu},
+    {"older-gpu", "bfloat16 is only supported on gpus with compute capability", 2, "",
+     kOlderThanFormat},
+    {"older-gpu", "not supported in this architecture", 2, "FW04", kOlderThanFormat},
+    {"no-kernels", "flashattention only supports ampere gpus or newer", 2, "FW04 FW03", kNoKernels},
+    {"old-nvcc", "unsupported gpu architecture 'compute_", 2, "FW03 ENV10 ENV11 FW09", kOldNvcc},
+    {"link-libcuda", "-lcuda*returned non-zero exit status", 1, "LIB11 FW19", kLinker},
+    {"noexec", "failed to map segment from shared object", 2, "FW19", kNoExec},
+    {"ptx", "triton error [cuda]: device kernel image is invalid", 2, "FW22 FW16 FW02 FW03", kPtx},
+    {"out-of-memory", "unable to allocate cuda0 buffer", 2, kOomRules, kMemory},
+    {"nccl", "ncclsystemerror", 1, "CTR15 RT06 CTR16 ENV13 ENV14 HW11 HW12", kNccl},
+    {"nccl", "ncclunhandledcudaerror", 1, "HW11 HW12 RT08 DRV23 FW02", kNccl},
+    {"no-node", "error gathering device information while adding custom device", 2,
+     "CTR19 CTR10 DRV11 HW02", kNoSuchNode},
+    {"pod", "insufficient nvidia.com/gpu", 1, "CTR17 CTR04 DRV01", kNoFreeGpu},
+    {"scheduler", "requested node configuration is not available", 1, "", kScheduler},
+    {"scheduler", "invalid generic resource (gres) specification", 2, "", kScheduler},
+    {"no-hip-device", "no hip gpus are available", 1, kNoHipRules, kNoHip},
+    {"no-hip-device", "no rocm-capable device is detected", 1, kNoHipRules, kNoHip},
+    {"no-hip-device", "could not initialize tensile host: no devices found", 1, kNoHipRules,
+     kNoHip},
+    {"kfd", "hsa_status_error_out_of_resources", 1, "AMD01 CTR19 AMD02 CTR16", kKfd},
+    {"rocm-code", "hsa_status_error_invalid_isa", 2, "AMD02 ENV12", kGfx},
+    {"xpu", "no device of requested type available", 1, "XPU02 XPU03", kXpu},
+    {"xpu", "native api failed", 1, "XPU06 XPU05 XPU02 XPU03", kXpu},
     {"visible-uuid", "invalid literal for int()*'gpu-", 2, "ENV03", kVisible},
     {"visible-uuid", "invalid literal for int()*'mig-", 2, "ENV03 ENV04", kVisible},
 });

@@ -68,8 +68,18 @@ struct StuckProcess {
   bool unknown = false;  // its open files could not be looked at
 };
 
+/// /etc/os-release: which distribution it is, and so by which commands it is mended.
+struct OsRelease {
+  std::string id;                 // "rocky"
+  std::vector<std::string> like;  // "rhel", "centos", "fedora"
+  std::string version;            // "9.4"; "" a rolling one
+  std::string name;               // "Rocky Linux 9.4 (Blue Onyx)"
+  bool is_image = false;          // rpm-ostree: packages are layered on it
+};
+
 struct MachineFacts {
   Fact<std::string> kernel;  // "6.8.0-45-generic"
+  Fact<OsRelease> system;    // absent: it does not say
   Fact<std::vector<PciFunction>> pci;
   Fact<std::vector<std::string>> modules;  // loaded ones, as in /proc/modules
   /// Those of the newest 4 MiB that speak of GPUs, their bus, or sleep; oldest first.
@@ -81,8 +91,11 @@ struct MachineFacts {
   Fact<std::string> machine_kind;            // DMI: "KVM", "PowerEdge R750"; absent: no DMI
   Fact<std::string> host_name_address;       // what /etc/hosts says of it
   Fact<std::string> host_name;
-  Fact<std::string> tegra;        // a Jetson's chip, "tegra234"; absent: none, or it does not tell
-  Fact<int> l4t;                  // of JetPack 6: 36
+  Fact<std::string> tegra;  // a Jetson's chip, "tegra234"; absent: none, or it does not tell
+  Fact<int> l4t;            // of JetPack 6: 36
+  /// Boxes at Thunderbolt and USB4 that nobody has let in: "Razer Core X". What is in them is on no
+  /// bus.
+  Fact<std::vector<std::string>> locked_out;
   Fact<std::string> aspm_policy;  // "[default] performance powersave powersupersave"
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;

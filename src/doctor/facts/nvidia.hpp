@@ -22,7 +22,7 @@ struct ModuleFile {
 struct DriverLibrary {
   std::string name, version, path;  // name: "libcuda.so"
 };
-/// A line of modprobe's configuration that speaks of NVIDIA's or nouveau's module.
+/// A line of modprobe's configuration that speaks of a GPU's module.
 struct ModprobeLine {
   std::string file, text;
 };

@@ -47,8 +47,11 @@ struct PackageSources {
   [[nodiscard]] const PackageIndex& of(const PythonFacts& python) const;
 };
 
-/// A text of settings without users, passwords and tokens in its addresses.
-[[nodiscard]] std::string without_secrets(std::string_view settings);
+/// Of their settings what rules ask: that an index is configured, and how its address ends; no host
+/// that is not everybody's, no user, password or token, and no other key's value.
+[[nodiscard]] std::string told_settings(std::string_view settings);
+/// A text with its addresses told so.
+[[nodiscard]] std::string without_hosts(std::string_view text);
 /// Whether a file is one of theirs.
 [[nodiscard]] bool is_package_settings(std::string_view path);
 

@@ -45,6 +45,7 @@ struct RocmFacts {
 
 struct WslFacts {
   Fact<std::string> folder;       // "/usr/lib/wsl"
+  Fact<bool> told_no_gpu;         // /etc/wsl.conf: [gpu] enabled=false
   Fact<bool> driver_library;      // libcuda.so.1 in its lib folder
   Fact<bool> folder_is_searched;  // named in /etc/ld.so.conf.d or LD_LIBRARY_PATH
 };

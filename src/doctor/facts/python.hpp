@@ -1,6 +1,7 @@
 // The Python that a program would run in, read from outside: nothing of it is imported or executed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,13 @@ struct PythonFacts {
 /// The interpreter that `berth doctor` means without options: VIRTUAL_ENV, CONDA_PREFIX, python3 on
 /// PATH; "" none.
 [[nodiscard]] std::string default_python(const Tree& tree, const Fact<Environment>& environment);
+/// What it takes for PATH where that is not set.
+inline constexpr const char* kUsualPath = "/usr/local/bin:/usr/bin:/bin";
+/// What kept it from looking everywhere: then that it found none says nothing.
+[[nodiscard]] std::optional<Unreadable> why_not_searched(const Tree& tree,
+                                                         const Fact<Environment>& environment);
+/// Of a Python that may be there and could not be found.
+[[nodiscard]] PythonFacts unreadable_python(const Unreadable& why);
 /// `program` where it is a Python (of the active environment, if that runs it too); "" it is
 /// another.
 [[nodiscard]] std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,

@@ -41,6 +41,9 @@ struct ToolchainFacts {
   /// Others: of wheels, of conda, of /usr/local/cuda*, and where XLA_FLAGS points. Unreadable with
   /// error 0: no program was recorded, so that none is missed.
   Fact<std::vector<std::string>> other_ptxas;
+  /// Where Triton keeps what it has compiled, on a file system from which nothing may be run;
+  /// absent: there is none.
+  Fact<std::string> cache_without_exec;
   Fact<bool> any_compiler;                     // gcc, clang, cc in PATH, or CC
   Fact<std::string> python_header;             // where Python.h should be
   Fact<bool> has_python_header;                //

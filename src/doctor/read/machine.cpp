@@ -135,6 +135,44 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
+Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
+  const std::string folder = "/sys/bus/thunderbolt/devices/";
+  return tree.list(folder, 500).map([&](const std::vector<std::string>& devices) {
+    std::vector<std::string> names;
+    for (const std::string& one : devices)
+      if (tree.line(folder + one + "/authorized").value_or("") == "0")
+        names.push_back(printable(trim(tree.line(folder + one + "/vendor_name").value_or("") + " " +
+                                       tree.line(folder + one + "/device_name").value_or(""))));
+    return names;
+  });
+}
+
+/// NAME="value" lines, as a shell would read them.
+Fact<OsRelease> read_system(const Tree& tree) {
+  auto text = tree.read("/etc/os-release");
+  if (!text) text = tree.read("/usr/lib/os-release");
+  return text.map([&](const std::string& all) {
+    OsRelease system;
+    for (const std::string_view line : split(all, '\n')) {
+      const std::size_t equals = line.find('=');
+      if (equals == std::string_view::npos) continue;
+      const std::string_view key = trim(line.substr(0, equals));
+      std::string_view value = trim(line.substr(equals + 1));
+      if (value.size() >= 2 && (value.front() == '"' || value.front() == '\''))
+        value = value.substr(1, value.size() - 2);
+      if (key == "ID") system.id = value;
+      if (key == "VERSION_ID") system.version = value;
+      if (key == "PRETTY_NAME" || (key == "NAME" && system.name.empty())) system.name = value;
+      if (key == "OSTREE_VERSION") system.is_image = true;
+      if (key != "ID_LIKE") continue;
+      for (const std::string_view one : split(value, ' '))
+        if (!one.empty()) system.like.emplace_back(one);
+    }
+    system.is_image = system.is_image || tree.exists("/run/ostree-booted");
+    return system;
+  });
+}
+
 /// Of "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0".
 Fact<std::string> read_tegra(const Tree& tree) {
   const auto compatible = tree.read("/proc/device-tree/compatible", 4096);
@@ -173,6 +211,8 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   MachineFacts facts;
   const std::string release = "/proc/sys/kernel/osrelease";
   facts.kernel = expected(tree.line(release), release);
+  facts.system = read_system(tree);
+  facts.locked_out = tree.watched([&] { return read_locked_out(tree); });
   facts.pci = collect_pci(tree);
   facts.modules = read_modules(tree);
   facts.kernel_log = relevant_lines(kernel_log);

@@ -50,8 +50,11 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
       for (const std::string_view line : split(*text, '\n')) {
         const std::string_view row = trim(line);
         if (row.starts_with('#')) continue;
-        if (row.find("nvidia") != std::string_view::npos ||
-            row.find("nouveau") != std::string_view::npos)
+        constexpr auto kModules =
+            std::to_array<std::string_view>({"nvidia", "nouveau", "amdgpu", "i915", "xe"});
+        if (std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
+              return row.find(module) != std::string_view::npos;
+            }))
           found.push_back({folder + "/" + file, std::string(row)});
       }
     }

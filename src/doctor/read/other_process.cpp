@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -10,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/tree.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::doctor {
@@ -42,13 +44,78 @@ std::optional<std::uint32_t> id_of(std::string_view word) {
   return static_cast<std::uint32_t>(*number);
 }
 
-std::string program_of(const std::string& folder) {
+std::string link_target(const std::string& path) {
   std::string target(PATH_MAX, '\0');
-  const ssize_t n = ::readlink((folder + "/exe").c_str(), target.data(), target.size());
+  const ssize_t n = ::readlink(path.c_str(), target.data(), target.size());
   target.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
   constexpr std::string_view kGone = " (deleted)";
   if (target.ends_with(kGone)) target.resize(target.size() - kGone.size());
   return target;
+}
+
+/// "/home/ada/train" of "/home/ada/train/lib/python3.11/site-packages/torch/_C.so".
+std::string environment_around(std::string_view path) {
+  for (const std::string_view library : {"/lib/python3.", "/lib64/python3."})
+    if (const auto at = path.find(library); at != std::string_view::npos)
+      if (path.find("/site-packages/", at) != std::string_view::npos)
+        return std::string(path.substr(0, at));
+  return "";
+}
+
+/// By which name it was started: Python looks for its environment (pyvenv.cfg) beside that name,
+/// and not beside the program that a link there leads to. A name that does not lead to this program
+/// is none: some write a title over their words.
+class StartedAs {
+ public:
+  StartedAs(const Tree& tree, std::string folder, const Environment& environment)
+      : tree_(tree), folder_(std::move(folder)), environment_(environment) {}
+
+  std::string program() const {
+    const std::string executed = link_target(folder_ + "/exe");
+    if (executed.empty()) return "";
+    for (const std::string& name : names())
+      if (tree_.resolve(name).value_or("") == executed) return name;
+    // What it has loaded tells whose packages it uses.
+    const std::string maps = slurp(folder_ + "/maps", 8 << 20).value_or("");
+    for (const std::string_view line : split(maps, '\n')) {
+      const std::string prefix =
+          environment_around(line.substr(std::min(line.find('/'), line.size())));
+      if (prefix.empty() || !tree_.exists(prefix + "/pyvenv.cfg")) continue;
+      if (tree_.resolve(prefix + "/bin/python").value_or("") == executed)
+        return prefix + "/bin/python";
+    }
+    return executed;
+  }
+
+ private:
+  std::vector<std::string> names() const {
+    const std::string words = slurp(folder_ + "/cmdline", 1 << 16).value_or("");
+    const std::string first = words.substr(0, words.find('\0'));
+    if (first.empty()) return {};
+    if (first.front() == '/') return {first};
+    if (first.find('/') != std::string::npos) return {link_target(folder_ + "/cwd") + "/" + first};
+    std::vector<std::string> found;
+    const auto path = environment_.find("PATH");
+    if (path == environment_.end()) return found;
+    for (const std::string_view one : split(path->second, ':'))
+      if (one.starts_with('/')) found.push_back(std::string(one) + "/" + first);
+    return found;
+  }
+
+  const Tree& tree_;
+  std::string folder_;
+  const Environment& environment_;
+};
+
+/// The same mounts, and the same root in them.
+bool sees_our_files(const std::string& other, const std::string& own) {
+  const std::string mounts = link_target(own + "/ns/mnt");
+  struct stat one {
+  }, two{};
+  return !mounts.empty() && mounts == link_target(other + "/ns/mnt") &&
+         ::stat((own + "/root").c_str(), &one) == 0 &&
+         ::stat((other + "/root").c_str(), &two) == 0 && one.st_dev == two.st_dev &&
+         one.st_ino == two.st_ino;
 }
 
 }  // namespace
@@ -89,11 +156,13 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   OtherProcess found;
   ProcessFacts& facts = found.facts;
   found.root = folder + "/root";
-  found.program = program_of(folder);
+  found.same_files = sees_our_files(folder, proc + "/self");
   facts.identity = status ? identity_from_status(*status) : Fact<Identity>(status.why());
   facts.environment = part(folder + "/environ", 4 << 20).map([](const std::string& text) {
     return environment_from(text);
   });
+  const Environment environment = facts.environment.value_or({});
+  found.program = StartedAs(Tree(found.root), folder, environment).program();
   if (status)
     if (const auto words = words_of(*status, "Cpus_allowed_list:"); !words.empty())
       if (const auto cpus = model::parse_cpu_list(words[0])) facts.cpus = *cpus;

@@ -12,8 +12,11 @@ namespace berth::doctor {
 
 struct OtherProcess {
   ProcessFacts facts;
-  std::string root;     // "/proc/4711/root": a Tree's folder
-  std::string program;  // what it executes, in that tree; "" where it cannot be told
+  bool same_files = false;  // it sees the files that we see
+  std::string root;         // "/proc/4711/root": a Tree's folder
+  /// By the name that it was started as, in that tree: a virtual environment's Python, and not the
+  /// one behind its link; "" where it cannot be told.
+  std::string program;
 };
 
 /// Fails with kNotFound (E0805: no such process). What belongs to another user is unreadable.

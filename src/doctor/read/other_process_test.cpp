@@ -7,6 +7,7 @@
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
+using berth::system::TemporaryTree;
 
 TEST_CASE("our own process is found as any other") {
   const auto found = other_process(::getpid());
@@ -74,4 +75,58 @@ TEST_CASE("limits are the soft ones, and unlimited is none") {
   CHECK(facts.stack_limit_bytes.is_absent());
   CHECK(facts.open_files_limit.is_unreadable());
   CHECK(facts.processes_limit.is_unreadable());
+}
+
+namespace {
+
+/// A process that was started as `first`, from a root with a virtual environment in it.
+std::string program_of(const std::string& first, const std::string& maps = "") {
+  const TemporaryTree folder;
+  folder.put("root/usr/bin/python3.11", "");
+  folder.put("root/home/ada/venv/pyvenv.cfg", "home = /usr/bin\n");
+  folder.link("root/home/ada/venv/bin/python", "/usr/bin/python3.11");
+  folder.put("7/status", "Name:\tx\n");
+  folder.put("7/cmdline", first + std::string(1, '\0') + "train.py");
+  folder.put("7/environ", "PATH=/nowhere:/home/ada/venv/bin:/usr/bin" + std::string(1, '\0'));
+  folder.put("7/maps", maps);
+  folder.link("7/root", folder.path + "/root");
+  folder.link("7/exe", "/usr/bin/python3.11");
+  folder.link("7/cwd", "/home/ada");
+  return other_process(7, folder.path)->program;
+}
+
+}  // namespace
+
+TEST_CASE("a process's Python is the one that it was started as, and not the one behind the link") {
+  CHECK(program_of("/home/ada/venv/bin/python") == "/home/ada/venv/bin/python");
+  CHECK(program_of("venv/bin/python") == "/home/ada/venv/bin/python");
+  CHECK(program_of("./venv/bin/python") == "/home/ada/./venv/bin/python");
+  CHECK(program_of("python") == "/home/ada/venv/bin/python");
+}
+
+TEST_CASE("a title in place of its words leaves what it has loaded, and what it executes") {
+  CHECK(program_of("ray::train") == "/usr/bin/python3.11");
+  CHECK(program_of("/usr/bin/something") == "/usr/bin/python3.11");
+  CHECK(program_of("VLLM::EngineCore",
+                   "7f0000-7f1000 r-xp 00000000 08:01 42  "
+                   "/home/ada/venv/lib/python3.11/site-packages/torch/lib/libc10.so\n") ==
+        "/home/ada/venv/bin/python");
+}
+
+TEST_CASE("who sees the same files as we do is told apart from who does not") {
+  CHECK(other_process(::getpid())->same_files);
+  const TemporaryTree folder;
+  folder.put("7/status", "Name:\tx\n");
+  folder.link("7/root", folder.path);
+  folder.link("7/ns/mnt", "mnt:[1]");
+  folder.link("self/ns/mnt", "mnt:[1]");
+  folder.link("self/root", folder.path);
+  CHECK(other_process(7, folder.path)->same_files);
+  const TemporaryTree other;
+  other.put("7/status", "Name:\tx\n");
+  other.link("7/root", folder.path);
+  other.link("7/ns/mnt", "mnt:[2]");
+  other.link("self/ns/mnt", "mnt:[1]");
+  other.link("self/root", folder.path);
+  CHECK_FALSE(other_process(7, other.path)->same_files);
 }

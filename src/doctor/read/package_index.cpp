@@ -330,34 +330,93 @@ const PackageIndex& PackageSources::of(const PythonFacts& python) const {
   return python.has_uv && !python.is_externally_managed ? uv : pip;
 }
 
-constexpr auto kSecretKeys = std::to_array<std::string_view>(
-    {"pass", "token", "secret", "auth", "cred", "api-key", "api_key", "apikey", "cookie"});
+namespace {
 
-std::string without_secrets(std::string_view settings) {
+/// Everybody's: what they are called tells nothing of who uses them.
+bool is_everybodys(std::string_view host) {
+  constexpr auto kHosts = std::to_array<std::string_view>({"pypi.org",
+                                                           "pypi.python.org",
+                                                           "files.pythonhosted.org",
+                                                           "download.pytorch.org",
+                                                           "pypi.nvidia.com",
+                                                           "pypi.ngc.nvidia.com",
+                                                           "developer.download.nvidia.com",
+                                                           "pypi.jetson-ai-lab.io",
+                                                           "pypi.jetson-ai-lab.dev",
+                                                           "conda.anaconda.org",
+                                                           "repo.anaconda.com",
+                                                           "conda.nvidia.com",
+                                                           "github.com",
+                                                           "huggingface.co",
+                                                           "wheels.vllm.ai",
+                                                           "repo.radeon.com",
+                                                           "storage.googleapis.com",
+                                                           "pypi.tuna.tsinghua.edu.cn",
+                                                           "mirrors.tuna.tsinghua.edu.cn",
+                                                           "mirrors.aliyun.com",
+                                                           "pypi.mirrors.ustc.edu.cn",
+                                                           "mirrors.cloud.tencent.com",
+                                                           "mirror.sjtu.edu.cn"});
+  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
+}
+
+/// "https://index-host/…/cu126" of a host that is somebody's own: that there is an index, and of
+/// which build, is what rules ask.
+std::string without_host(const std::string& url) {
+  const std::size_t host = url.find("://") + 3;
+  const std::size_t end = std::min(url.find('/', host), url.size());
+  const std::string_view name = std::string_view(url).substr(host, end - host);
+  if (is_everybodys(name.substr(0, name.find(':'))) || name.empty()) return url;
+  const std::size_t last = url.rfind('/');
+  return url.substr(0, host) + "index-host" +
+         (last == std::string::npos || last < end ? ""
+          : last == end                           ? url.substr(last)
+                                                  : "/…" + url.substr(last));
+}
+
+/// Whose values rules ask for: pip's and uv's indices, conda's channels.
+bool is_asked(std::string_view key) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+}
+
+}  // namespace
+
+std::string without_hosts(std::string_view text) {
   std::string out;
-  // "password = x" of a plug-in that nobody here knows.
-  std::string lines;
-  for (const std::string_view line : split(settings, '\n')) {
-    std::string key(line.substr(0, std::min(line.find_first_of("=:"), line.size())));
-    for (char& c : key)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const bool is_secret =
-        key.size() < line.size() &&
-        std::any_of(kSecretKeys.begin(), kSecretKeys.end(),
-                    [&](std::string_view word) { return key.find(word) != std::string::npos; });
-    if (!lines.empty()) lines += '\n';
-    lines += is_secret ? std::string(line.substr(0, key.size() + 1)) + " …" : std::string(line);
-  }
-  settings = lines;
-  for (std::size_t at = 0; at < settings.size();) {
-    const std::size_t scheme = settings.find("://", at);
-    const std::size_t host = scheme == std::string_view::npos ? settings.size() : scheme + 3;
-    out += settings.substr(at, host - at);
-    const std::size_t end = std::min(settings.find_first_of(" \t\r\n\"',", host), settings.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t scheme = text.find("://", at);
+    const std::size_t host = scheme == std::string_view::npos ? text.size() : scheme + 3;
+    out += text.substr(at, host - at);
+    const std::size_t end = std::min(text.find_first_of(" \t\r\n\"',]", host), text.size());
     at = end;
-    if (host < end) out += address(settings.substr(scheme, end - scheme), "").url.substr(3);
+    if (host < end)
+      out += without_host(address(text.substr(scheme, end - scheme), "").url).substr(3);
   }
   return out;
+}
+
+std::string told_settings(std::string_view settings) {
+  std::string lines;
+  bool told = true;
+  for (const std::string_view line : split(settings, '\n')) {
+    if (!lines.empty() || line.data() != settings.data()) lines += '\n';
+    const std::string_view bare = trim(line);
+    const bool goes_on = !bare.empty() && (line.front() == ' ' || line.front() == '\t' ||
+                                           bare.front() == ']' || bare.front() == '-');
+    const std::size_t end = line.find_first_of("=:");
+    if (bare.empty() || bare.front() == '[' || (goes_on && told)) {
+      lines += line;
+    } else if (!goes_on && bare.front() != '#' && bare.front() != ';' &&
+               end != std::string_view::npos) {
+      std::string key(trim(line.substr(0, end)));
+      std::replace(key.begin(), key.end(), '_', '-');
+      told = is_asked(key);
+      lines += told ? std::string(line) : std::string(line.substr(0, end + 1)) + " …";
+    }
+  }
+  return without_hosts(lines);
 }
 
 bool is_package_settings(std::string_view path) {

@@ -84,12 +84,27 @@ TEST_CASE("passwords in addresses are left where they are") {
       read(files, {{"PIP_INDEX_URL", "https://me:pa%40ss@mirror.lab/simple/?token=abc"}}).pip;
   CHECK(pip.main->url == "https://mirror.lab/simple");
   CHECK(pip.main->has_secret);
-  CHECK(without_secrets("[keyring]\nPassword = hunter2\nindex-url: https://x/simple\n") ==
-        "[keyring]\nPassword = …\nindex-url: https://x/simple\n");
-  CHECK(without_secrets("[global]\nindex-url = https://me:pass@mirror.lab/simple\nproxy = "
-                        "\"http://u:p@proxy.lab:3128\"\nplain = 1\n") ==
-        "[global]\nindex-url = https://mirror.lab/simple\nproxy = "
-        "\"http://proxy.lab:3128\"\nplain = 1\n");
+}
+
+TEST_CASE("of an index of somebody's own a bundle tells that it is there, and not where") {
+  CHECK(told_settings("[keyring]\nPassword = hunter2\nindex-url: https://x.lab/simple\n") ==
+        "[keyring]\nPassword = …\nindex-url: https://index-host/simple\n");
+  CHECK(told_settings("[global]\nindex-url = https://me:pass@pypi.acme.corp:8443/api/acme/simple\n"
+                      "trusted-host = pypi.acme.corp\nproxy = \"http://u:p@proxy.acme.corp:3128\"\n"
+                      "# ask bob@acme.corp\nextra_index_url =\n    https://a.acme.corp/whl/cu126\n"
+                      "    https://download.pytorch.org/whl/cu126\ncert = /etc/acme.pem\n") ==
+        "[global]\nindex-url = https://index-host/…/simple\ntrusted-host = …\nproxy = …\n\n"
+        "extra_index_url =\n    https://index-host/…/cu126\n"
+        "    https://download.pytorch.org/whl/cu126\ncert = …\n");
+  CHECK(told_settings("channel_alias: https://conda.acme.corp\nchannels:\n  - conda-forge\n"
+                      "  - https://conda.acme.corp/t/sEcReT/mine\n") ==
+        "channel_alias: …\nchannels:\n  - conda-forge\n  - https://index-host/mine\n");
+  CHECK(told_settings("[[index]]\nname = \"acme\"\nurl = \"https://pypi.acme.corp/simple\"\n") ==
+        "[[index]]\nname = …\nurl = \"https://index-host/simple\"\n");
+  // And a machine that was recorded so still has its mirror.
+  system::TemporaryTree files;
+  files.put("etc/pip.conf", told_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
+  CHECK(read(files, {}).pip.is_mirror());
 }
 
 TEST_CASE("settings that nobody can read, or that are none, do no harm") {

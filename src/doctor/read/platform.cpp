@@ -94,7 +94,8 @@ void read_rocblas(const Tree& tree, const PythonFacts& python, RocmFacts& facts)
   }
   if (!facts.rocblas_folder.empty()) facts.rocblas_targets = std::move(targets);
   // Which of them runs is not known then.
-  if (python.torch.is_unreadable()) facts.rocblas_targets = python.torch.why();
+  if (python.interpreter && python.torch.is_unreadable())
+    facts.rocblas_targets = python.torch.why();
 }
 
 Fact<std::vector<std::string>> iommu_types(const Tree& tree) {
@@ -298,10 +299,27 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   return facts;
 }
 
+/// "[gpu]" and below it "enabled=false".
+Fact<bool> told_no_gpu(const Tree& tree) {
+  return tree.read("/etc/wsl.conf").map([](const std::string& text) {
+    bool inside = false;
+    for (const std::string_view line : split(text, '\n')) {
+      std::string dense;
+      for (const char c : line)
+        if (c != ' ' && c != '\t' && c != '\r')
+          dense += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      if (dense.starts_with('[')) inside = dense == "[gpu]";
+      if (inside && dense == "enabled=false") return true;
+    }
+    return false;
+  });
+}
+
 WslFacts collect_wsl(const Tree& tree, const Fact<std::vector<std::string>>& searched) {
   WslFacts facts;
   facts.folder =
       tree.node("/usr/lib/wsl").map([](const Node&) -> std::string { return "/usr/lib/wsl"; });
+  facts.told_no_gpu = told_no_gpu(tree);
   facts.driver_library = there(tree, "/usr/lib/wsl/lib/libcuda.so.1");
   facts.folder_is_searched = searched.map([](const std::vector<std::string>& folders) {
     return std::find(folders.begin(), folders.end(), "/usr/lib/wsl/lib") != folders.end();

@@ -257,6 +257,10 @@ ProbeFacts probe_target(const Sources& sources, const ProbeOptions& options) {
   // Only here, with the files that we see: another container's Python would be another one here.
   if (!sources.tree.is_this_machine())
     return Unreadable{std::string(tr("the probe: the target is in another container")), 0};
+  // With another user's variables its Python would run as us: PYTHONPATH alone is enough for harm.
+  if (const auto& who = sources.process.identity; who && who->uid != ::geteuid())
+    return Unreadable{std::string(tr("the probe: the process is another user's, who has to ask")),
+                      0};
   if (sources.process.environment.is_unreadable()) return sources.process.environment.why();
   if (interpreter.empty()) return std::vector<ProbeAnswer>{};
   const PythonFacts python = collect_python(sources.tree, environment, interpreter);

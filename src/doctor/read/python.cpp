@@ -149,10 +149,15 @@ std::string interpreter_of(std::string_view script) {
   return "";
 }
 
+/// PATH, or what a shell takes where it is not set.
+std::string search_folders(const Fact<Environment>& environment) {
+  const std::string path = variable(environment, "PATH");
+  return path.empty() ? kUsualPath : path;
+}
+
 /// The pip of PATH, as it is written into it whom it serves.
 std::string pip_in_path(const Tree& tree, const Fact<Environment>& environment) {
-  std::string path = variable(environment, "PATH");
-  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  const std::string path = search_folders(environment);
   for (const std::string_view folder : split(path, ':'))
     for (const char* name : {"/pip", "/pip3"})
       if (folder.starts_with('/') && tree.exists(std::string(folder) + name))
@@ -223,6 +228,21 @@ std::string release_of(const Tree& tree, const Place& place, const PythonFacts& 
   return place.version;
 }
 
+void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
+  facts.version = why;
+  facts.path = why;
+  facts.distributions = why;
+  facts.torch = why;
+  facts.conda = why;
+  facts.libraries = why;
+  facts.torch_libraries = why;
+  facts.libdevice = why;
+  facts.bitsandbytes = why;
+  facts.llama_cpp = why;
+  facts.llama_cpp_links = why;
+  facts.openmp = why;
+}
+
 }  // namespace
 
 std::string default_python(const Tree& tree, const Fact<Environment>& environment) {
@@ -233,8 +253,7 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
       for (const char* program : {"/bin/python", "/bin/python3", "/lib"})
         if (tree.exists(prefix + program)) return prefix + "/bin/python";
     }
-  std::string path = variable(environment, "PATH");
-  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  const std::string path = search_folders(environment);
   for (const std::string_view folder : split(path, ':'))
     if (const std::string python = std::string(folder) + "/python3";
         folder.starts_with('/') && tree.exists(python))
@@ -249,6 +268,29 @@ std::string default_python(const Tree& tree, const Fact<Environment>& environmen
   for (const char* prefix : {"/opt/venv", "/opt/conda", "/usr/local", "/usr"})
     if (!library_version(tree, prefix).empty()) return std::string(prefix) + "/bin/python3";
   return "";
+}
+
+std::optional<Unreadable> why_not_searched(const Tree& tree, const Fact<Environment>& environment) {
+  if (environment.is_unreadable()) return environment.why();
+  const std::string path = search_folders(environment);
+  bool any = false;
+  for (const std::string_view folder : split(path, ':')) {
+    if (!folder.starts_with('/')) continue;
+    const auto there = tree.node(std::string(folder));
+    const auto python = tree.node(std::string(folder) + "/python3");
+    if (python.is_unreadable()) return python.why();
+    any = any || there.has_value();
+  }
+  // Not one of them is there: a part of a root, whose programs lie elsewhere or nowhere.
+  if (!any) return Unreadable{path, ENOENT};
+  return std::nullopt;
+}
+
+PythonFacts unreadable_python(const Unreadable& why) {
+  PythonFacts facts;
+  facts.interpreter = why;
+  cannot_be_read(facts, why);
+  return facts;
 }
 
 std::string python_of_program(const Tree& tree, const Fact<Environment>& environment,
@@ -279,18 +321,7 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
     if (const auto library = tree.list(parent(parent(interpreter)) + "/lib");
         library.is_unreadable())
       why = library.why();
-    facts.version = why;
-    facts.path = why;
-    facts.distributions = why;
-    facts.torch = why;
-    facts.conda = why;
-    facts.libraries = why;
-    facts.torch_libraries = why;
-    facts.libdevice = why;
-    facts.bitsandbytes = why;
-    facts.llama_cpp = why;
-    facts.llama_cpp_links = why;
-    facts.openmp = why;
+    cannot_be_read(facts, why);
     return facts;
   }
   facts.version = place.version;

@@ -207,6 +207,41 @@ Fact<HostCompiler> host_compiler(const Tree& tree, const Fact<Environment>& envi
 }
 
 /// As Triton looks for one.
+/// By the mount that is nearest above the folder: "36 35 98:0 / /tmp rw,noexec - tmpfs tmpfs rw".
+bool is_noexec(const std::string& mounts, const std::string& folder) {
+  std::string_view nearest, options;
+  for (const std::string_view line : split(mounts, '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() < 6) continue;
+    const std::string_view at = words[4];
+    const bool above =
+        at == "/" || folder == at ||
+        (folder.starts_with(at) && folder.size() > at.size() && folder[at.size()] == '/');
+    if (!above || at.size() < nearest.size()) continue;
+    nearest = at;
+    options = words[5];
+  }
+  const auto all = split(options, ',');
+  return std::find(all.begin(), all.end(), "noexec") != all.end();
+}
+
+/// Triton's own cache, and that of torch.compile, which names one below it.
+Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& environment) {
+  const auto mounts = tree.read("/proc/self/mountinfo", 1 << 20);
+  if (mounts.is_unreadable()) return mounts.why();
+  std::vector<std::string> folders;
+  if (std::string own = variable(environment, "TRITON_CACHE_DIR"); !own.empty())
+    folders.push_back(std::move(own));
+  else if (const std::string home = variable(environment, "HOME"); !home.empty())
+    folders.push_back(home + "/.triton/cache");
+  std::string compiled = variable(environment, "TORCHINDUCTOR_CACHE_DIR");
+  if (compiled.empty()) compiled = variable(environment, "TMPDIR");
+  folders.push_back(compiled.empty() ? "/tmp" : compiled);
+  for (const std::string& folder : folders)
+    if (folder.starts_with('/') && is_noexec(mounts.value_or(""), folder)) return folder;
+  return {};
+}
+
 Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) {
   if (!variable(environment, "CC").empty()) return true;
   for (const char* name : {"gcc", "clang", "cc"})
@@ -279,6 +314,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   facts.other_ptxas = tree.watched([&] { return other_ptxas(tree, environment, python); });
   facts.other_ptxas.doubt(python.path);
   facts.any_compiler = tree.watched([&] { return any_compiler(tree, environment); });
+  facts.cache_without_exec = tree.watched([&] { return cache_without_exec(tree, environment); });
   const auto header = tree.watched([&] {
     read_python_header(tree, python, facts);
     return Fact(true);
@@ -295,6 +331,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   facts.ptxas.doubt(environment.why());
   facts.other_ptxas.doubt(environment.why());
   facts.any_compiler.doubt(environment.why());
+  facts.cache_without_exec.doubt(environment.why());
   facts.links_cuda.doubt(environment.why());
   return facts;
 }

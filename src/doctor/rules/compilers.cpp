@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -174,10 +175,9 @@ void gcc_too_new(Examination& look) {
   if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {compiler->path, text("{}: gcc versions later than {} are not supported",
                                            limit->header, limit->newest_gcc)};
-  finding.fix.push_back({fmt::format("sudo apt install g++-{0}\nexport CC=gcc-{0} CXX=g++-{0} "
-                                     "NVCC_PREPEND_FLAGS='-ccbin g++-{0}'",
-                                     limit->newest_gcc),
-                         text("for the shell that builds; the system's gcc stays as it is")});
+  finding.fix.push_back(on_system(
+      look, "compiler", text("for the shell that builds; the system's gcc stays as it is"),
+      std::to_string(limit->newest_gcc)));
   finding.fix.push_back({"", text("take a newer toolkit, whose nvcc takes newer compilers")});
 }
 
@@ -198,18 +198,38 @@ void triton_cannot_compile(Examination& look) {
   finding.evidence.push_back(triton->path);
   if (!*compiler) {
     finding.evidence.push_back(text("no gcc, clang or cc in PATH, and CC is not set"));
-    finding.fix.push_back({"sudo apt install gcc", text("in an image: in its Dockerfile")});
+    finding.fix.push_back(on_system(look, "gcc", text("in an image: in its Dockerfile")));
     return;
   }
   const std::string path = look.facts.toolchain.python_header.value_or("Python.h");
   finding.evidence.push_back(fmt::format("{}: {}", path, tr("not there")));
   const std::string version = look.facts.python.version.value_or("3");
-  finding.fix.push_back({"sudo apt install python" + version + "-dev",
-                         text("on Fedora python3-devel; a Python of conda or uv brings it")});
+  finding.fix.push_back(
+      on_system(look, "python_headers", text("a Python of conda or uv brings them"), version));
+}
+
+/// What it has compiled is a library, and is not mapped there: "failed to map segment from shared
+/// object".
+void triton_cannot_run(Examination& look) {
+  const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
+  const std::string* folder = look.see(look.facts.toolchain.cache_without_exec);
+  if (triton == nullptr || folder == nullptr || seen_gpus(look).empty()) return;
+  const Distribution* who = compiles_by_triton(look);
+  Finding& finding = look.found(
+      text("{} is on a file system without the right to run anything (noexec), and Triton keeps "
+           "there what it compiles: {} fails",
+           *folder, who == nullptr ? "torch.compile" : named(*who)));
+  if (who == nullptr) finding.severity = Severity::kInfo;
+  finding.evidence = {"/proc/self/mountinfo: noexec", triton->path,
+                      "https://github.com/pytorch/pytorch/issues/123054"};
+  finding.fix.push_back(
+      {"export TRITON_CACHE_DIR=$HOME/.triton/cache TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor",
+       text("or any folder of another file system; of a container: --tmpfs /tmp:exec")});
 }
 
 void host_compiler(Examination& look) {
   triton_cannot_compile(look);
+  if (look.findings().empty()) triton_cannot_run(look);
   if (look.findings().empty()) gcc_too_new(look);
 }
 

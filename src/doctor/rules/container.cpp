@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -223,9 +224,10 @@ void driver_in_image(Examination& look) {
                       wins.version(), *module));
   finding.evidence.push_back(fmt::format("{} → {}", wins.path, wins.target));
   finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
-  finding.fix.push_back(
-      {purge_of_driver(""),
-       text("in the image's Dockerfile: driver libraries come from the machine")});
+  Fix purge = on_system(look, "driver_purge",
+                        text("in the image's Dockerfile: driver libraries come from the machine"));
+  if (purge.command.starts_with("sudo ")) purge.command.erase(0, 5);
+  finding.fix.push_back(std::move(purge));
 }
 
 /// Forward compatibility is for data-centre GPUs; the product's name says which it is not for.
@@ -353,7 +355,8 @@ bool wants_shared_memory(Examination& look, std::uint64_t size) {
   if (look.facts.process.shm_used_bytes.value_or(0) > size / 2) return true;
   if (nvidia_count(look).value_or(0) > 1 || gpus_on_bus(look, kVendorAmd).size() > 1) return true;
   const auto* all = look.see(look.facts.python.distributions);
-  if (all == nullptr) return look.facts.python.distributions.is_unreadable();
+  if (all == nullptr)
+    return look.facts.python.interpreter && look.facts.python.distributions.is_unreadable();
   constexpr auto kUsers = std::to_array<std::string_view>(
       {"torch", "ray", "dask", "mxnet", "paddlepaddle-gpu", "vllm", "sglang"});
   return std::any_of(all->begin(), all->end(), [&](const Distribution& one) {

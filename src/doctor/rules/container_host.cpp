@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/requirement.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -76,10 +77,10 @@ void docker_without_toolkit(Examination& look) {
     finding.evidence.push_back(
         fmt::format("/etc/docker/daemon.json: nvidia: {}", named ? "runtimes" : tr("not there")));
   finding.fix.push_back(
-      {"sudo apt-get install -y nvidia-container-toolkit\n"
-       "sudo nvidia-ctk runtime configure --runtime=docker\n"
-       "sudo systemctl restart docker",
-       text("from NVIDIA's package source; restarts running containers")});
+      on_system_between(look, "container_toolkit", "",
+                        "sudo nvidia-ctk runtime configure --runtime=docker\n"
+                        "sudo systemctl restart docker",
+                        text("from NVIDIA's package source; restarts running containers")));
 }
 
 /// The toolkit runs it in every container, so that none starts.
@@ -157,11 +158,11 @@ void docker_flavour(Examination& look) {
           : text("Docker Desktop on Linux runs in a virtual machine without the GPU"));
   finding.evidence.push_back(snap != nullptr ? *snap : *desktop);
   // One after the other: both Dockers at once would fight for the socket.
-  finding.fix.push_back({std::string(snap != nullptr ? "sudo snap remove docker\n" : "") +
-                             "sudo apt-get install -y docker.io nvidia-container-toolkit\n"
-                             "sudo nvidia-ctk runtime configure --runtime=docker\n"
-                             "sudo systemctl restart docker",
-                         text("images and containers of the other Docker are not taken along")});
+  finding.fix.push_back(
+      on_system_between(look, "docker", snap != nullptr ? "sudo snap remove docker" : "",
+                        "sudo nvidia-ctk runtime configure --runtime=docker\n"
+                        "sudo systemctl restart docker",
+                        text("images and containers of the other Docker are not taken along")));
 }
 
 void requirement(Examination& look) {

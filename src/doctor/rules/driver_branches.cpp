@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -31,9 +32,10 @@ void open_module_old_gpu(Examination& look) {
   if (open != nullptr && *open)
     finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
   if (!line.empty()) finding.evidence.push_back(quoted(line));
-  finding.fix.push_back({"sudo apt install nvidia-driver-580 && sudo reboot",
-                         text("the proprietary module (the package without -open); 580 is the last "
-                              "branch for Maxwell, Pascal and Volta")});
+  finding.fix.push_back(on_system(look, "driver_branch",
+                                  text("the proprietary module, not the open one; 580 is the last "
+                                       "branch for Maxwell, Pascal and Volta"),
+                                  "580"));
 }
 
 /// The first branch that serves GPUs from this PCI id on: NVIDIA's numbers grow with its
@@ -95,8 +97,7 @@ void proprietary_module_new_gpu(Examination& look) {
         text("{}: Blackwell or newer, which only the open module drives", describe(*gpu)));
     finding.evidence.push_back(text("/proc/driver/nvidia/version: the proprietary module"));
   }
-  finding.fix.push_back({"sudo apt install nvidia-driver-580-open && sudo reboot",
-                         text("or the same version of your distribution's -open package")});
+  finding.fix.push_back(on_system(look, "driver_open", "", "580"));
 }
 
 /// A GPU that is newer than the driver, which then leaves it alone.
@@ -119,9 +120,9 @@ bool not_served_yet(Examination& look) {
     finding.evidence.push_back(
         text("{}: driver {} is the first branch for it", describe(*gpu), first));
     finding.fix.push_back(
-        {fmt::format("sudo apt install nvidia-driver-{}-open && sudo reboot", std::max(first, 580)),
-         text("or any newer branch; for containers and virtual machines on the "
-              "host")});
+        on_system(look, "driver_open",
+                  text("or any newer branch; for containers and virtual machines on the host"),
+                  std::to_string(std::max(first, 580))));
     return true;
   }
   return false;
@@ -160,8 +161,9 @@ bool older_than_branch(Examination& look) {
     Finding& finding = look.found(
         text("the installed driver no longer serves this GPU; its branch is {}.xx", last));
     finding.evidence = {text("driver {}", printable(version)), describe(*gpu)};
-    finding.fix.push_back({fmt::format("sudo apt install nvidia-driver-{} && sudo reboot", last),
-                           text("replaces the driver for all GPUs of this machine")});
+    finding.fix.push_back(on_system(look, "driver_branch",
+                                    text("replaces the driver for all GPUs of this machine"),
+                                    std::to_string(last)));
     return true;
   }
   return false;
@@ -201,8 +203,8 @@ void dropped_by_branch(Examination& look) {
     return gpu->driver.value_or("") == "nvidia";
   });
   if (other_works) finding.severity = Severity::kWarning;
-  finding.fix.push_back({fmt::format("sudo apt install nvidia-driver-{} && sudo reboot", branch),
-                         text("replaces the driver for all GPUs of this machine")});
+  finding.fix.push_back(on_system(
+      look, "driver_branch", text("replaces the driver for all GPUs of this machine"), branch));
 }
 
 constexpr auto kRules = std::to_array<Rule>({

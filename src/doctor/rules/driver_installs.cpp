@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -29,9 +30,9 @@ void two_installs(Examination& look) {
     finding.fix.push_back({"sudo nvidia-uninstall",
                            text("then install the package again, so that one source has it all")});
   }
-  finding.fix.push_back(
-      {"dpkg -S " + pasted(libraries->front().path) + " " + pasted(libraries->back().path),
-       text("what no package owns is left over: remove it, then sudo ldconfig")});
+  finding.fix.push_back(on_system(
+      look, "owner", text("what no package owns is left over: remove it, then sudo ldconfig"),
+      pasted(libraries->front().path) + " " + pasted(libraries->back().path)));
 }
 
 /// "6.10.6-200.fc40.x86_64" and "6.11.3-200.fc41.x86_64" are kernels of one line, "6.6.47-1-lts" is

@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -47,6 +48,12 @@ void module_missing(Examination& look) {
   finding.evidence.emplace_back(tr(kNotLoaded));
   for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
   const ModuleFile* file = known && kernel ? file_for(*known, *kernel) : nullptr;
+  if (const Ban ban = ban_of(look, "nvidia"); !ban.evidence.empty()) {
+    finding.evidence.push_back(ban.evidence);
+    if (file != nullptr) finding.evidence.push_back(text("{} is there", file->path));
+    finding.fix.push_back(without_ban(look, ban, "nvidia"));
+    return;
+  }
   if (file != nullptr) {
     finding.evidence.push_back(text("{} is there", file->path));
     finding.fix.push_back({"sudo modprobe nvidia", text("if it refuses: sudo dmesg | tail")});
@@ -56,9 +63,7 @@ void module_missing(Examination& look) {
     finding.fix.push_back({"sudo modprobe nvidia", text("on the host, not in the container")});
     return;
   }
-  finding.fix.push_back(
-      {"sudo ubuntu-drivers install",
-       text("Ubuntu; elsewhere the distribution's package of NVIDIA's driver; then reboot")});
+  finding.fix.push_back(on_system(look, "driver", ""));
 }
 
 /// The file is there, and the kernel did not take it: it was made for another one's symbols.
@@ -66,14 +71,13 @@ void module_refused(Examination& look, const std::string& kernel, const ModuleFi
   std::string line = newest_line(look, {"nvidia", "version magic"});
   if (line.empty()) line = newest_line(look, {"nvidia", "disagrees about version of symbol"});
   if (line.empty()) line = newest_line(look, {"nvidia", "Unknown symbol"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "section size must match"});
+  if (line.empty()) line = newest_line(look, {"nvidia", "exports duplicate symbol"});
   if (line.empty()) return;
   Finding& finding =
       look.found(text("NVIDIA's module does not fit kernel {}, which refuses to load it", kernel));
   finding.evidence = {quoted(line), text("{} is there", file.path)};
-  finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
-                                     "sudo dkms autoinstall --force -k {0} && sudo modprobe nvidia",
-                                     pasted(kernel)),
-                         text("builds it for this kernel, where the driver came with DKMS")});
+  finding.fix.push_back(on_system(look, "module", "", pasted(kernel), "--force "));
 }
 
 void module_not_for_kernel(Examination& look) {
@@ -94,10 +98,7 @@ void module_not_for_kernel(Examination& look) {
   if (files->empty()) finding.evidence.push_back(text("{} is there", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
-  finding.fix.push_back({fmt::format("sudo apt install linux-headers-{0}\n"
-                                     "sudo dkms autoinstall -k {0} && sudo modprobe nvidia",
-                                     pasted(*kernel)),
-                         text("builds it for this kernel, where the driver came with DKMS")});
+  finding.fix.push_back(on_system(look, "module", "", pasted(*kernel)));
   if (!files->empty())
     finding.fix.push_back(
         {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
@@ -179,17 +180,16 @@ void nouveau(Examination& look) {
   if (!ban.empty()) {
     finding.evidence.push_back(
         text("{} forbids nouveau, but the initial RAM disk was made before", ban));
-    finding.fix.push_back({"sudo update-initramfs -u && sudo reboot",
-                           text("Fedora and its like: sudo dracut --force")});
+    finding.fix.push_back(on_system(look, "initramfs", ""));
     return;
   }
   if (lines != nullptr)
     finding.evidence.push_back(text("no “blacklist nouveau” in /etc/modprobe.d"));
   finding.fix.push_back(
-      {"printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
-       "/etc/modprobe.d/blacklist-nouveau.conf\n"
-       "sudo update-initramfs -u && sudo reboot",
-       text("after NVIDIA's driver is installed; Fedora and its like: sudo dracut --force")});
+      on_system_between(look, "initramfs",
+                        "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
+                        "/etc/modprobe.d/blacklist-nouveau.conf",
+                        "", text("after NVIDIA's driver is installed")));
 }
 
 void driver_mismatch(Examination& look) {
@@ -266,10 +266,9 @@ void gsp_boot_failed(Examination& look) {
     for (const ModprobeLine& option : look.facts.nvidia.modprobe.value_or({}))
       if (option.text.find("NVreg_EnableGpuFirmware") != std::string::npos)
         finding.evidence.push_back(option.file + ": " + printable(option.text));
-    finding.fix.push_back(
-        {"sudo sed -i 's/NVreg_EnableGpuFirmware=0//' /etc/modprobe.d/*.conf\n"
-         "sudo update-initramfs -u && sudo reboot",
-         text("drops the option; or install the proprietary module, which can do without")});
+    finding.fix.push_back(on_system_between(
+        look, "initramfs", "sudo sed -i 's/NVreg_EnableGpuFirmware=0//' /etc/modprobe.d/*.conf", "",
+        text("drops the option; or install the proprietary module, which can do without")));
     return;
   }
   finding.fix.push_back({"", text("switch the machine off, take its power for ten seconds, start "
@@ -299,9 +298,9 @@ void gsp_file_missing(Examination& look) {
   if (!line.empty()) finding.evidence.push_back(quoted(line));
   if (firmware)
     finding.evidence.push_back(fmt::format("/lib/firmware/nvidia: {}", fmt::join(*firmware, " ")));
-  finding.fix.push_back(
-      {fmt::format("sudo apt install nvidia-firmware-{}-{}", branch_of(*version), pasted(*version)),
-       text("or install the driver again, from one source")});
+  finding.fix.push_back(on_system(look, "firmware",
+                                  text("or install the driver again, from one source"),
+                                  pasted(*version), std::to_string(branch_of(*version))));
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -62,10 +63,9 @@ void describe_fabric(Examination& look, Finding& finding, const Fabric& fabric, 
   const std::string branch = version.empty() ? "<branch>" : std::to_string(branch_of(version));
   if (facts.nvidia.fabric_manager)
     finding.fix.push_back({"sudo systemctl enable --now nvidia-fabricmanager", ""});
-  finding.fix.push_back({fmt::format("sudo apt install nvidia-fabricmanager-{0}\n"
-                                     "sudo systemctl enable --now nvidia-fabricmanager",
-                                     branch),
-                         text("in exactly the driver's version; then start the programs again")});
+  finding.fix.push_back(on_system_between(
+      look, "fabric_manager", "", "sudo systemctl enable --now nvidia-fabricmanager",
+      text("in exactly the driver's version; then start the programs again"), branch));
 }
 
 /// The same code of a GPU on its own, which computes confidentially: DRV27.

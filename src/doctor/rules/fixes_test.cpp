@@ -1,11 +1,14 @@
 // What a fix does beside what it should: nothing.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "doctor/rules/ground_for_tests.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -25,7 +28,11 @@ std::string fix_of(const Facts& facts, const char* rule) {
 }  // namespace
 
 TEST_CASE("the driver is purged without the container toolkit and without CUDA's") {
-  const std::string command = purge_of_driver("sudo ");
+  const Facts facts = healthy();
+  const Knowledge known;
+  Examination look(facts, known, Severity::kFatal);
+  const std::string command = on_system(look, "driver_purge", "").command;
+  REQUIRE(command.starts_with("sudo apt-get purge"));
   const auto purged = [&](const std::string& package) {
     std::string rest = command;
     for (std::smatch word; std::regex_search(rest, word, std::regex("'([^']*)'"));
@@ -98,4 +105,101 @@ TEST_CASE("a build for the processor is replaced by words that pip takes, of the
     const std::string command = fix_of(facts, "FW21");
     CHECK(command.ends_with(std::string(" -m pip install ") + wanted));
   }
+}
+
+TEST_CASE("a fix speaks the package manager of the system that was looked at") {
+  const Knowledge known;
+  const auto on = [&](const OsRelease& system, const char* task) {
+    Facts facts = healthy();
+    facts.machine.system = system;
+    Examination look(facts, known, Severity::kFatal);
+    return on_system(look, task, "", "470");
+  };
+  const OsRelease ubuntu{"ubuntu", {"debian"}, "24.04", "Ubuntu 24.04 LTS", false};
+  const OsRelease mint{"linuxmint", {"ubuntu", "debian"}, "22", "Linux Mint 22", false};
+  const OsRelease debian{"debian", {}, "12", "Debian GNU/Linux 12 (bookworm)", false};
+  const OsRelease fedora{"fedora", {}, "41", "Fedora Linux 41", false};
+  const OsRelease silverblue{"fedora", {}, "41", "Fedora Linux 41 (Silverblue)", true};
+  const OsRelease rocky{"rocky", {"rhel", "centos", "fedora"}, "9.4", "Rocky Linux 9.4", false};
+  const OsRelease rhel10{"rhel", {"centos", "fedora"}, "10.0", "Red Hat Enterprise Linux", false};
+  const OsRelease leap{"opensuse-leap", {"suse", "opensuse"}, "15.6", "openSUSE Leap 15.6", false};
+  const OsRelease arch{"arch", {}, "", "Arch Linux", false};
+  const OsRelease derived{"something", {"arch"}, "", "Something", false};
+  CHECK(on(ubuntu, "driver").command.starts_with("sudo ubuntu-drivers"));
+  CHECK(on(mint, "driver_branch").command.find("nvidia-driver-470") != std::string::npos);
+  CHECK(on(debian, "driver").command.find("apt install nvidia-driver ") != std::string::npos);
+  CHECK(on(fedora, "driver_branch").command.find("akmod-nvidia-470xx") != std::string::npos);
+  CHECK(on(silverblue, "driver").command.starts_with("sudo rpm-ostree install akmod-nvidia"));
+  CHECK(on(rocky, "driver_branch").command.find("nvidia-driver:470-dkms") != std::string::npos);
+  CHECK(on(rhel10, "driver").command.find("module") == std::string::npos);
+  CHECK(on(leap, "initramfs").command.starts_with("sudo dracut"));
+  CHECK(on(arch, "initramfs").command.starts_with("sudo mkinitcpio"));
+  CHECK(on(derived, "driver").command.find("pacman") != std::string::npos);
+}
+
+TEST_CASE("a system that no row is about gets words, and never another's command") {
+  Facts facts = healthy();
+  facts.machine.system = OsRelease{"void", {}, "", "Void Linux", false};
+  const Knowledge known;
+  Examination look(facts, known, Severity::kFatal);
+  const auto fix = on_system(look, "driver_branch", "", "470");
+  CHECK(fix.command.empty());
+  CHECK(fix.says ==
+        "NVIDIA's driver, branch 470, with its own (not the open) module, by the "
+        "package manager of Void Linux");
+  // And from a container nobody sees which system the machine has.
+  facts.machine.system = OsRelease{"ubuntu", {"debian"}, "24.04", "Ubuntu", false};
+  facts.machine.in_container = true;
+  CHECK(on_system(look, "driver_branch", "", "470").command.empty());
+  CHECK(on_system(look, "gcc", "").command == "sudo apt install gcc");
+}
+
+TEST_CASE("every task of every system is one that a rule may want") {
+  const Compatibility& known = shipped_compatibility();
+  REQUIRE(known.systems.size() > 8);
+  for (const SystemCommands& system : known.systems)
+    for (const SystemTask& task : system.tasks) {
+      CAPTURE(task.name);
+      const bool wanted = std::any_of(known.system_wishes.begin(), known.system_wishes.end(),
+                                      [&](const SystemWish& one) { return one.task == task.name; });
+      CHECK(wanted);
+      CHECK((!task.command.empty() || !task.action.empty()));
+    }
+}
+
+TEST_CASE("which system it is stands in os-release, as shells read it") {
+  const berth::system::TemporaryTree folder;
+  folder.put("proc/modules", "");
+  folder.put("etc/os-release",
+             "NAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos fedora\"\n"
+             "VERSION_ID=\"9.4\"\nPRETTY_NAME=\"Rocky Linux 9.4 (Blue Onyx)\"\n# x\n=\n");
+  const auto system = collect_machine(Tree(folder.path), Fact<std::string>()).system;
+  REQUIRE(system);
+  CHECK(system->id == "rocky");
+  CHECK(system->like == std::vector<std::string>{"rhel", "centos", "fedora"});
+  CHECK(system->version == "9.4");
+  CHECK(system->name == "Rocky Linux 9.4 (Blue Onyx)");
+  CHECK_FALSE(system->is_image);
+  folder.put("run/ostree-booted", "");
+  CHECK(collect_machine(Tree(folder.path), Fact<std::string>()).system->is_image);
+}
+
+TEST_CASE("a module that is forbidden is mended where it is forbidden") {
+  Facts facts = healthy();
+  facts.machine.modules = std::vector<std::string>{"ext4"};
+  auto functions = *facts.machine.pci;
+  for (auto& one : functions) one.driver = {};
+  facts.machine.pci = functions;
+  facts.nvidia.modprobe = std::vector<ModprobeLine>{
+      {"/lib/modprobe.d/blacklist-nvidia-prime.conf", "alias nvidia off"}};
+  CHECK(fix_of(facts, "DRV01").starts_with("sudo prime-select nvidia"));
+  facts.nvidia.modprobe =
+      std::vector<ModprobeLine>{{"/etc/modprobe.d/my own.conf", "install nvidia /bin/false"}};
+  CHECK(fix_of(facts, "DRV01").find("'/etc/modprobe.d/my own.conf'") != std::string::npos);
+  // What speaks of another module forbids nothing.
+  facts.nvidia.modprobe = std::vector<ModprobeLine>{{"/x", "blacklist nvidiafb"}};
+  facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia_drm nomodeset");
+  CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") == std::string::npos);
+  facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia");
+  CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") != std::string::npos);
 }

@@ -203,11 +203,7 @@ void arch_missing(Examination& look, bool newer) {
         newer ? text("CUDA {} is the first that compiles for {}", bounds->first, bounds->capability)
               : text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));
   }
-  if (look.facts.machine.is_jetson)
-    finding.fix.push_back({"", text("take the PyTorch that NVIDIA builds for this JetPack: "
-                                    "https://developer.download.nvidia.com/compute/redist/jp")});
-  else
-    add_torch_fix(look, finding);
+  add_torch_fix(look, finding);
   if (finding.fix.empty())
     finding.fix.push_back(
         {"", newer

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -54,6 +55,25 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
   return true;
 }
 
+/// An external GPU whose box nobody has let in: the kernel shows nothing of what is in it.
+bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
+  const auto* boxes = look.see(look.facts.machine.locked_out);
+  const bool has_one = std::any_of(functions.begin(), functions.end(),
+                                   [](const PciFunction& one) { return one.is_nvidia_gpu(); });
+  // Docks and screens hang there as well: without a driver for what is missing nobody misses it.
+  const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
+                      !look.facts.nvidia.libraries.value_or({}).empty();
+  if (boxes == nullptr || boxes->empty() || has_one || !wanted) return false;
+  Finding& finding = look.found(
+      text("{} is plugged in and not let in, so a GPU in it is on no bus", boxes->front()));
+  finding.evidence.push_back(text("/sys/bus/thunderbolt/devices: authorized is 0"));
+  finding.fix.push_back(
+      {"boltctl list && sudo boltctl enroll --policy auto UUID",
+       text("with the UUID that the list shows; in the firmware setup Thunderbolt's "
+            "security may stand on “user”")});
+  return true;
+}
+
 void no_gpu_on_bus(Examination& look) {
   // There the GPU is not on the PCI bus: it hangs on the host, or is part of the chip.
   if (look.facts.machine.is_wsl || look.facts.machine.is_jetson) return;
@@ -61,7 +81,7 @@ void no_gpu_on_bus(Examination& look) {
   if (functions == nullptr) return;
   // Behind a hypervisor the driver may have one that is on no bus here.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
-  if (taken_off_the_bus(look, *functions)) return;
+  if (taken_off_the_bus(look, *functions) || locked_out(look, *functions)) return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {
@@ -106,6 +126,14 @@ void gpu_unbound(Examination& look) {
     if (const auto& log = look.facts.machine.kernel_log)
       if (const auto line = newest_line(*log, {"probe", one.address, "failed"}); !line.empty())
         finding.evidence.push_back(quoted(line));
+    const std::string_view module = one.vendor == kNvidia ? "nvidia"
+                                    : one.vendor == kAmd  ? "amdgpu"
+                                                          : "i915";
+    if (const Ban ban = ban_of(look, module); !ban.evidence.empty()) {
+      finding.evidence.push_back(ban.evidence);
+      finding.fix.push_back(without_ban(look, ban, module));
+      continue;
+    }
     finding.fix.push_back({one.vendor == kNvidia ? "sudo modprobe nvidia"
                            : one.vendor == kAmd  ? "sudo modprobe amdgpu"
                                                  : "sudo modprobe xe || sudo modprobe i915",
@@ -166,11 +194,11 @@ void gpu_bound_elsewhere(Examination& look) {
       finding.fix.push_back(
           {"", text("it was given to a virtual machine: take it back there first")});
     } else {
-      finding.fix.push_back(
-          {fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf\n"
-                       "sudo update-initramfs -u && sudo reboot",
-                       *driver == "NovaCore" ? "nova_core" : *driver),
-           text("Fedora and its like: sudo dracut --force")});
+      finding.fix.push_back(on_system_between(
+          look, "initramfs",
+          fmt::format("echo 'blacklist {0}' | sudo tee /etc/modprobe.d/blacklist-{0}.conf",
+                      *driver == "NovaCore" ? "nova_core" : *driver),
+          "", ""));
     }
   }
 }

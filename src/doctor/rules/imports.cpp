@@ -9,6 +9,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/own_words.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/wheel_search.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -223,10 +224,8 @@ void built_for_other_cuda(Examination& look) {
         {"docker run --runtime nvidia nvcr.io/nvidia/l4t-pytorch:TAG",
          text("with the tag of this machine's own release of Jetson Linux: such images take CUDA "
               "from the machine")});
-  else
-    finding.fix.push_back({uninstall_command(look.facts.python, {"torch", "torchvision"}),
-                           text("then install the wheels that NVIDIA builds for this JetPack: "
-                                "https://developer.download.nvidia.com/compute/redist/jp")});
+  else if (auto jetson = jetson_torch(look.knowledge.compatibility(), look.facts))
+    finding.fix.push_back(*std::move(jetson));
 }
 
 /// Not the loader's, and found nevertheless; or FW11 and FW15 say it with more.

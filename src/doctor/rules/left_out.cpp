@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
@@ -90,8 +91,48 @@ bool taken_by_radeon(Examination& look) {
   return false;
 }
 
+const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFunction& gpu) {
+  const std::string id = fmt::format("{:04x}", gpu.device);
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [&](const IntelKernel& one) { return id.starts_with(one.begins); });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+/// A kernel of these has the drivers of a newer one.
+bool takes_drivers_of_newer(std::string_view release) {
+  constexpr auto kMarks =
+      std::to_array<std::string_view>({".el8", ".el9", ".el10", "-oem", "-default"});
+  return std::any_of(kMarks.begin(), kMarks.end(),
+                     [&](std::string_view mark) { return contains(release, mark); });
+}
+
+/// amdgpu of this kernel does not know the card at all, and nobody has brought a newer one.
+bool newer_than_amdgpu(Examination& look) {
+  const std::string* release = look.see(look.facts.machine.kernel);
+  if (release == nullptr || takes_drivers_of_newer(*release) ||
+      look.facts.rocm.driver_release.has_value())
+    return false;
+  for (const PciFunction& gpu : gpus_on_bus(look, kVendorAmd)) {
+    const IntelKernel* row = row_for(look.knowledge.compatibility().amd_kernels, gpu);
+    if (row == nullptr || !gpu.driver.is_absent() || !is_older(*release, row->kernel)) continue;
+    Finding& finding = look.found(
+        text("kernel {} is older than the AMD GPU at {}: {} is the first that starts it ({})",
+             *release, gpu.address, row->kernel, row->name));
+    finding.evidence = {
+        "/proc/sys/kernel/osrelease: " + *release,
+        fmt::format("/sys/bus/pci/devices/{}/driver: {}", gpu.address, tr("not there")),
+        row->source};
+    finding.fix.push_back(on_system(
+        look, "kernel", text("the distribution's newest kernel, {} or later", row->kernel)));
+    finding.fix.push_back({"sudo amdgpu-install --usecase=dkms",
+                           text("or AMD's own driver for this kernel, where it has one")});
+    return true;
+  }
+  return false;
+}
+
 void left_out_by_kfd(Examination& look) {
-  if (taken_by_radeon(look)) return;
+  if (taken_by_radeon(look) || newer_than_amdgpu(look)) return;
   auto cards = cards_on_bus(look, kVendorAmd);
   std::erase_if(cards, [](const PciFunction& one) {
     return one.driver.value_or("") != "amdgpu" || one.is_asleep();
@@ -134,26 +175,15 @@ void left_out_by_kfd(Examination& look) {
   }
 }
 
-/// A kernel of these has the drivers of a newer one.
-bool takes_drivers_of_newer(std::string_view release) {
-  constexpr auto kMarks =
-      std::to_array<std::string_view>({".el8", ".el9", ".el10", "-oem", "-default"});
-  return std::any_of(kMarks.begin(), kMarks.end(),
-                     [&](std::string_view mark) { return contains(release, mark); });
-}
-
 /// Intel's drivers leave GPUs alone that they know and do not serve yet; somebody may have told
 /// them to try.
 void kernel_too_old(Examination& look) {
   const std::string* release = look.see(look.facts.machine.kernel);
   if (release == nullptr || takes_drivers_of_newer(*release)) return;
   for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
-    const auto& rows = look.knowledge.compatibility().intel_kernels;
     const std::string id = fmt::format("{:04x}", gpu.device);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const IntelKernel& one) {
-      return id.starts_with(one.begins);
-    });
-    if (row == rows.end() || !is_older(*release, row->kernel)) continue;
+    const IntelKernel* row = row_for(look.knowledge.compatibility().intel_kernels, gpu);
+    if (row == nullptr || !is_older(*release, row->kernel)) continue;
     const auto& given = look.facts.platform.command_line;
     const std::string line = given.value_or("");
     const bool forced = contains(line, "force_probe=" + id) || contains(line, "force_probe=*");
@@ -173,16 +203,15 @@ void kernel_too_old(Examination& look) {
       finding.evidence.push_back(
           fmt::format("/sys/bus/pci/devices/{}/driver: {}", gpu.address, tr("not there")));
     finding.evidence.push_back(row->source);
-    finding.fix.push_back(
-        {"sudo apt install linux-generic-hwe-$(. /etc/os-release; echo $VERSION_ID) && sudo reboot",
-         text("Ubuntu; elsewhere the distribution's newest kernel, {} or later", row->kernel)});
+    finding.fix.push_back(on_system(
+        look, "kernel", text("the distribution's newest kernel, {} or later", row->kernel)));
     return;
   }
 }
 
 constexpr auto kRules = std::to_array<Rule>({
     {"AMD06", Layer::kDriver, Severity::kFatal, true,
-     msgid("an AMD GPU that the kernel does not compute on"), "AMD01 AMD02 AMD04 AMD05 FW*",
+     msgid("an AMD GPU that the kernel does not compute on"), "HW02 AMD01 AMD02 AMD04 AMD05 FW*",
      left_out_by_kfd},
     {"XPU04", Layer::kDriver, Severity::kFatal, true,
      msgid("an Intel GPU that is newer than the kernel"), "HW02 XPU02 XPU03 FW*", kernel_too_old},

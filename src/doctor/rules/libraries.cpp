@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -57,10 +58,13 @@ void libcuda_missing(Examination& look) {
   }
   finding.fix.push_back({"sudo ldconfig && ldconfig -p | grep libcuda",
                          text("if the file is there and only the loader's cache is old")});
-  finding.fix.push_back(
-      {"sudo apt install libcuda1",
-       text("Debian; on Ubuntu it is libnvidia-compute-NNN of the driver's version. "
-            "In a container: start it with --gpus all")});
+  if (look.facts.machine.in_container) {
+    finding.fix.push_back({"", text("a container is given it: start it with --gpus all")});
+    return;
+  }
+  const std::string version = look.facts.nvidia.module_version.value_or("");
+  finding.fix.push_back(on_system(look, "libcuda", text("in just the version of the driver"),
+                                  version.empty() ? "NNN" : std::to_string(branch_of(version))));
 }
 
 void libcuda_stub(Examination& look) {

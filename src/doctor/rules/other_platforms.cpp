@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -30,8 +31,9 @@ void wsl_driver_inside(Examination& look) {
         look.found(text("a Linux driver {} is installed inside WSL, where the driver is Windows'",
                         found->version()));
     finding.evidence.push_back(fmt::format("{} → {}", found->path, found->target));
-    finding.fix.push_back({purge_of_driver("sudo ") + "\nsudo ldconfig",
-                           text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")});
+    finding.fix.push_back(
+        on_system_between(look, "driver_purge", "", "sudo ldconfig",
+                          text("then /usr/lib/wsl/lib/nvidia-smi shows the GPU")));
     return;
   }
   // The driver answers: it was found by a way that we do not see.
@@ -75,7 +77,16 @@ void wsl_no_dxg(Examination& look) {
   const bool first = contains(*release, "-Microsoft");
   Finding& finding = look.found(first ? text("WSL 1 has no way to a GPU")
                                       : text("WSL has no /dev/dxg, so there is no way to the GPU"));
-  if (!*there && !first) finding.severity = Severity::kInfo;
+  const bool told = look.facts.wsl.told_no_gpu.value_or(false);
+  if (!*there && !first && !told) finding.severity = Severity::kInfo;
+  if (told) {
+    finding.evidence.emplace_back("/etc/wsl.conf: [gpu] enabled=false");
+    finding.fix.push_back(
+        {"sudo sed -i '/^\\[gpu\\]/,/^\\[/s/^ *enabled *=.*/enabled=true/' "
+         "/etc/wsl.conf && wsl.exe --shutdown",
+         text("the distribution itself has switched the GPU off")});
+    return;
+  }
   finding.evidence.push_back(
       fmt::format("/proc/sys/kernel/osrelease: {}; /dev/dxg: {}", *release, tr("not there")));
   finding.fix.push_back(first ? Fix{"wsl.exe --set-version DISTRIBUTION 2", text("in Windows")}
@@ -92,9 +103,10 @@ void toolkit_without_library(Examination& look) {
       "this container was given only a part of Windows' driver: its toolkit is older than 555"));
   finding.evidence = {"cuInit: 500 (named symbol not found)",
                       "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520"};
-  finding.fix.push_back({"sudo apt install --only-upgrade nvidia-container-toolkit",
-                         text("1.14.4 or newer, in the distribution that Docker runs in; Docker "
-                              "Desktop: 4.31 or newer")});
+  finding.fix.push_back(
+      on_system(look, "container_toolkit_update",
+                text("1.14.4 or newer, in the distribution that Docker runs in; Docker "
+                     "Desktop: 4.31 or newer")));
 }
 
 /// All of WSL's side is there, Windows' driver too, and CUDA finds no GPU by them: a build of
@@ -384,8 +396,7 @@ void level_zero(Examination& look) {
       text("programs cannot reach the Intel GPU at {}: its Level Zero driver is not installed",
            cards.front().address));
   finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("not there")));
-  finding.fix.push_back({"sudo apt-get install -y libze-intel-gpu1 libze1 intel-opencl-icd",
-                         text("from Intel's package source on older distributions")});
+  finding.fix.push_back(on_system(look, "level_zero", ""));
 }
 
 void xpu_permission(Examination& look) {

@@ -41,7 +41,11 @@ void cpu_finding(Examination& look, const TorchBuild& torch, const std::vector<S
                                      torch.version, gpu_names(gpus)));
   finding.evidence.push_back(fmt::format("{}: cuda = None", torch.path));
   // The release stays where it can: what is built on it goes on as it was.
-  add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version));
+  if (!add_reinstall(look, finding, wish_of(look, Framework::kTorch, torch.version)))
+    finding.fix.push_back(
+        {"", text("no release known to Berth has a wheel for this GPU, driver and "
+                  "Python: berth env --format pip --framework torch says what "
+                  "would have to change")});
 }
 
 void torch_without_cuda(Examination& look) {

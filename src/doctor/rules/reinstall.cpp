@@ -35,8 +35,37 @@ Wish wish_of(Examination& look, Framework framework, const std::string& keep) {
   return wish;
 }
 
+std::optional<model::Fix> jetson_torch(const Compatibility& known, const Facts& facts) {
+  if (!facts.machine.is_jetson) return std::nullopt;
+  constexpr const char* kPage = "https://forums.developer.nvidia.com/t/pytorch-for-jetson/72048";
+  const JetsonCuda* row = nullptr;
+  for (const JetsonCuda& one : known.jetsons)
+    if (one.l4t == facts.machine.l4t.value_or(0)) row = &one;
+  const std::string python = facts.python.version.value_or("");
+  if (row == nullptr || row->torch.empty())
+    return model::Fix{"", text("take the PyTorch that NVIDIA builds for this JetPack: {}",
+                               row == nullptr ? kPage : row->page)};
+  if (!row->python.empty() && !python.empty() && python != row->python)
+    return model::Fix{"", text("NVIDIA builds PyTorch for this JetPack's own Python {}, and this "
+                               "one is {}: make an environment with that, then pip install {}",
+                               row->python, python, fmt::join(row->torch, " "))};
+  const char* again = facts.python.has_uv ? "--reinstall" : "--force-reinstall";
+  std::vector<std::string> words{again};
+  if (facts.python.is_externally_managed) words.clear();
+  words.insert(words.end(), row->torch.begin(), row->torch.end());
+  return model::Fix{install_command(facts.python, words),
+                    text("the PyTorch that NVIDIA builds for this JetPack (Jetson Linux {}, CUDA "
+                         "{}, Python {})",
+                         row->l4t, row->cuda, row->python)};
+}
+
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish) {
   const PythonFacts& python = look.facts.python;
+  if (wish.framework == Framework::kTorch)
+    if (auto own = jetson_torch(look.knowledge.compatibility(), look.facts)) {
+      finding.fix.push_back(*std::move(own));
+      return true;
+    }
   auto recipe = recipe_for(look.knowledge.compatibility(), wish);
   if (!recipe && wish.pypi_only) {
     Wish anywhere = wish;

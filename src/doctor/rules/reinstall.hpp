@@ -2,6 +2,7 @@
 // for the machine, as `berth env --format pip` prints it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "doctor/recipe.hpp"
@@ -17,5 +18,10 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
 /// "--index-url …", as words of a shell, for PyTorch's build of that tag; "" where the configured
 /// index is to be asked.
 [[nodiscard]] std::string torch_index_option(Examination& look, const std::string& tag);
+
+/// The PyTorch that NVIDIA builds for this Jetson's release: no wheel of PyPI's or PyTorch's own
+/// index serves one. nullopt: it is no Jetson.
+[[nodiscard]] std::optional<model::Fix> jetson_torch(const Compatibility& known,
+                                                     const Facts& facts);
 
 }  // namespace berth::doctor

@@ -4,6 +4,8 @@
 
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 
 namespace berth::doctor {
 
@@ -75,13 +77,54 @@ std::string cuda_says(int code) {
   return "cuInit(0): " + std::to_string(code);
 }
 
-std::string purge_of_driver(const std::string& before) {
-  return before +
-         "apt-get purge -y "
-         "'^nvidia-(driver|dkms|kernel|utils|compute|firmware|headless|open|settings|persistenced|"
-         "modprobe|prime)' "
-         "'^libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml|ptxjitcompiler)' "
-         "'^libcuda1' '^cuda-drivers'";
+namespace {
+
+bool lists(std::string_view names, std::string_view module) {
+  const auto all = split(names, ',');
+  return std::find(all.begin(), all.end(), module) != all.end();
+}
+
+/// "blacklist nvidia" keeps udev from it, "alias nvidia off" and "install nvidia /bin/false"
+/// modprobe, too.
+bool forbids(std::string_view line, std::string_view module) {
+  const std::string name(module);
+  return line == "blacklist " + name || line == "alias " + name + " off" ||
+         line.starts_with("install " + name + " /bin/") ||
+         line.starts_with("install " + name + " /usr/bin/");
+}
+
+}  // namespace
+
+Ban ban_of(Examination& look, std::string_view module) {
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
+    if (forbids(line.text, module)) return {line.file + ": " + printable(line.text), line.file, ""};
+  const std::string words = look.facts.platform.command_line.value_or("");
+  for (const std::string_view word : split(words, ' ')) {
+    for (const std::string_view key :
+         {"module_blacklist=", "modprobe.blacklist=", "rd.driver.blacklist="})
+      if (word.starts_with(key) && lists(word.substr(key.size()), module))
+        return {"/proc/cmdline: " + printable(word), "", printable(word)};
+    // NVIDIA's own driver does without the kernel's modes.
+    if (word == "nomodeset" && module != "nvidia")
+      return {"/proc/cmdline: nomodeset", "", "nomodeset"};
+  }
+  return {};
+}
+
+model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module) {
+  if (ban.file.find("prime") != std::string::npos && module == "nvidia")
+    return {
+        "sudo prime-select nvidia && sudo reboot",
+        text("it was switched off there; prime-select on-demand leaves the desktop where it is")};
+  if (ban.file.empty())
+    return {"grep -n " + pasted(ban.word) + " /etc/default/grub /boot/loader/entries/*.conf",
+            text("take {} off the kernel's command line, write the boot menu anew "
+                 "(update-grub, grub2-mkconfig), and reboot",
+                 ban.word)};
+  return on_system_between(look, "initramfs",
+                           fmt::format("sudo sed -i -E '/^(blacklist|alias|install) {}( |$)/d' {}",
+                                       module, pasted(ban.file)),
+                           "", "");
 }
 
 bool is_before_turing(const PciFunction& gpu) {

@@ -32,9 +32,6 @@ namespace berth::doctor {
 /// The word for a command that people paste: quoted, where a shell would see more in it than a
 /// word.
 [[nodiscard]] std::string pasted(std::string_view word);
-/// apt's command that takes NVIDIA's driver away, and leaves the container toolkit and CUDA's,
-/// whose packages are called much the same. `before`: "sudo " or "".
-[[nodiscard]] std::string purge_of_driver(const std::string& before);
 
 /// Whether this module is loaded; false where that cannot be read, which is remembered.
 [[nodiscard]] bool is_loaded(Examination& look, std::string_view module);
@@ -53,5 +50,16 @@ namespace berth::doctor {
 [[nodiscard]] int branch_of(std::string_view version);
 /// -1, 0, 1 by numbers, part by part. A version that is cut short equals those it begins.
 [[nodiscard]] int compare_versions(std::string_view a, std::string_view b);
+
+/// What keeps the kernel from loading a module: modprobe's configuration, or the kernel's command
+/// line.
+struct Ban {
+  std::string evidence;  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" nothing does
+  std::string file;      // of modprobe's; "" the command line
+  std::string word;      // of the command line
+};
+[[nodiscard]] Ban ban_of(Examination& look, std::string_view module);
+/// How it is taken back.
+[[nodiscard]] model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module);
 
 }  // namespace berth::doctor

@@ -121,8 +121,12 @@ void tensorflow_libraries(Examination& look) {
     finding.fix.push_back(
         {install_command(look.facts.python, {"tensorflow[and-cuda]==" + tensorflow->version}),
          text("brings CUDA and cuDNN as wheels")});
-  else
-    add_reinstall(look, finding, wish_of(look, Framework::kTensorflow));
+  else if (!add_reinstall(look, finding, wish_of(look, Framework::kTensorflow)))
+    finding.fix.push_back(
+        {"", text("there is no newer one for this Python and driver that brings them: install CUDA "
+                  "{} and cuDNN {} beside what is here (NVIDIA's archives; cudatoolkit and cudnn "
+                  "of conda), and name their folders in LD_LIBRARY_PATH",
+                  row->cuda, row->cudnn)});
 }
 
 /// From 14.1 on CuPy finds the headers that it compiles with by CONDA_PREFIX, where 13 took the

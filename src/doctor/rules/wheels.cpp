@@ -10,6 +10,7 @@
 #include "doctor/rules/cuda_compilers.hpp"
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/requirement.hpp"
 #include "doctor/rules/sight.hpp"
@@ -180,8 +181,8 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
                              text("a complete wheel")});
   if (overridden) finding.fix.insert(finding.fix.begin(), {"unset LD_LIBRARY_PATH", ""});
   if (!elsewhere.empty())
-    finding.fix.push_back({"sudo apt remove 'libcudnn*'",
-                           text("removes the system's copy: other programs may need it")});
+    finding.fix.push_back(on_system(look, "cudnn_remove",
+                                    text("removes the system's copy: other programs may need it")));
 }
 
 void cudnn_mixed(Examination& look) {

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
 namespace berth::doctor {
@@ -99,8 +100,8 @@ void advise(Examination& look, const Event& event, Finding& finding) {
       compare_versions(version, "525.105.17") < 0) {
     finding.evidence.push_back(
         text("driver {}: a defect of the first 525 drivers does this", printable(version)));
-    finding.fix.push_back({"sudo apt install nvidia-driver-525 && sudo reboot",
-                           text("525.105.17 or later, in which it is mended")});
+    finding.fix.push_back(on_system(look, "driver_update",
+                                    text("525.105.17 or later, in which it is mended"), "525"));
   }
   if (event.code == kOffTheBus)
     finding.fix.push_back({"", text("check the power supply (its rating, its cables, what else "
@@ -108,6 +109,12 @@ void advise(Examination& look, const Event& event, Finding& finding) {
   const Xid* xid = find(look.knowledge.xids, event.code);
   if (xid != nullptr && *xid->action != '\0')
     finding.fix.push_back({"", std::string(tr(xid->action))});
+  if (finding.fix.empty())
+    finding.fix.push_back(
+        {"sudo nvidia-bug-report.sh",
+         text("no public table says what mends Xid {}: where it comes back after a restart of the "
+              "program and of the machine, the vendor's support takes this file",
+              event.code)});
 }
 
 /// The GPU's gravest event tells most; of equals the first, which the others follow from.

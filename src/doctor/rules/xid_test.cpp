@@ -67,3 +67,13 @@ TEST_CASE("an MPS server is the one program of an exclusive GPU, and lets the ot
   for (const auto& one : diagnose_with(ground_rules(), facts, {}).findings)
     CHECK(one.id != "DRV20");
 }
+
+TEST_CASE("of an Xid that no table knows it is said what to do all the same") {
+  Facts facts = healthy();
+  facts.machine.kernel_log =
+      std::vector<std::string>{"[2.0] NVRM: Xid (PCI:0000:01:00): 999, pid=1, something new"};
+  const auto found = diagnose_with(ground_rules(), facts, {}).findings;
+  REQUIRE_FALSE(found.empty());
+  CHECK(found.front().id == "DRV23");
+  CHECK_FALSE(found.front().fix.empty());
+}

@@ -1,5 +1,8 @@
 // A notebook: its code cells as one Python text, its `!` and `%` lines as commands.
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -58,6 +61,58 @@ class Cells {
   int cell_ = 0;
 };
 
+/// "gpus = !nvidia-smi", "shape = %env A": Python's assignment, and not Python's value.
+bool assigns_escape(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0) return false;
+  const std::string_view value = trim(word.substr(equals + 1));
+  const bool plain = word.substr(0, equals).find_first_of("\"'([{<>!") == std::string_view::npos;
+  return plain && value.size() > 1 &&
+         (value[0] == '!' ||
+          (value[0] == '%' && std::isalpha(static_cast<unsigned char>(value[1]))));
+}
+
+/// A command without its mark, as IPython takes it: "pip install torch".
+bool is_bare_command(std::string_view word) {
+  for (const std::string_view begin :
+       {"pip install ", "pip3 install ", "pip uninstall ", "conda install ", "mamba install ",
+        "cd ", "ls ", "ls -", "mkdir ", "cp ", "mv ", "rm ", "cat "})
+    if (word.starts_with(begin))
+      return std::string_view("=.([:,").find(word.substr(begin.size(), 1)) ==
+                 std::string_view::npos ||
+             word.substr(begin.size()).starts_with("..") ||
+             word.substr(begin.size()).starts_with("./");
+  return false;
+}
+
+/// The next line belongs to it.
+bool goes_on(std::string_view code) {
+  const std::string_view word = trim(code);
+  return !word.empty() &&
+         std::string_view(",([{\\+-*/%=").find(word.back()) != std::string_view::npos;
+}
+
+/// By how many brackets a line opens more than it closes; those in its texts do not count.
+int opened_by(std::string_view code) {
+  int depth = 0;
+  char quote = '\0';
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const char c = code[i];
+    if (c == '\\') {
+      ++i;
+    } else if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      break;
+    } else {
+      depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+    }
+  }
+  return depth;
+}
+
 /// What the first line of a cell makes of it.
 enum class CellKind { kPython, kShell, kOther };
 
@@ -65,8 +120,11 @@ CellKind kind_of_cell(std::string_view first) {
   if (!first.starts_with("%%")) return CellKind::kPython;
   const std::string_view name = first.substr(
       2, first.find(' ') == std::string_view::npos ? std::string_view::npos : first.find(' ') - 2);
-  if (name == "bash" || name == "sh") return CellKind::kShell;
-  if (name == "time" || name == "timeit" || name == "capture") return CellKind::kPython;
+  if (name == "bash" || name == "sh" || name == "!" || first.starts_with("%%script bash") ||
+      first.starts_with("%%script sh"))
+    return CellKind::kShell;
+  if (name == "time" || name == "timeit" || name == "capture" || name == "prun")
+    return CellKind::kPython;
   return CellKind::kOther;
 }
 
@@ -84,18 +142,54 @@ class NotebookMarks {
 
   /// Marks by the number of the line in all cells together.
   Marks of(const std::string& interpreter, std::string* no_tree) {
-    std::string python;
+    std::vector<std::string> python;
     CellKind kind = CellKind::kPython;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i].line == 1) kind = kind_of_cell(trim(places_[i].code));
-      python += line(static_cast<int>(i) + 1, places_[i].code, kind) + "\n";
+      if (places_[i].line == 1) {
+        kind = kind_of_cell(trim(places_[i].code));
+        joined_.clear();
+        inside_ = false;
+        depth_ = 0;
+      }
+      python.push_back(line(static_cast<int>(i) + 1, places_[i].code, kind));
     }
     commands_.finish();
-    for (Mark& mark : python_marks(python, interpreter, no_tree)) marks_.push_back(std::move(mark));
+    for (Mark& mark : marks_of_cells(std::move(python), interpreter, no_tree))
+      marks_.push_back(std::move(mark));
+    for (Mark& mark : marks_)
+      if (mark.what == "library_path_too_late") mark.what = "library_path_in_notebook";
+    // What such a command runs is started with it.
+    if (runs_programs_)
+      std::erase_if(marks_,
+                    [](const Mark& mark) { return mark.what == "library_path_in_notebook"; });
     return std::move(marks_);
   }
 
  private:
+  /// A cell that is no Python (a magic that nobody here knows) is left out, and said; the others
+  /// are read as if it were not there.
+  Marks marks_of_cells(std::vector<std::string> python, const std::string& interpreter,
+                       std::string* no_tree) const {
+    constexpr int kMost = 5;
+    std::string told;
+    for (int tries = 0;; ++tries) {
+      std::string all;
+      for (const std::string& one : python) all += one + "\n";
+      std::string why;
+      int line = 0;
+      Marks marks = python_marks(all, interpreter, &why, &line);
+      if (why.empty() || line < 1 || static_cast<std::size_t>(line) > places_.size() ||
+          tries == kMost) {
+        *no_tree = why.empty() ? told : why;
+        return marks;
+      }
+      const int cell = places_[static_cast<std::size_t>(line) - 1].cell;
+      if (told.empty()) told = text("code cell {} is no Python", cell);
+      for (std::size_t i = 0; i < places_.size(); ++i)
+        if (places_[i].cell == cell) python[i].clear();
+    }
+  }
+
   /// What stands for the line in the Python text.
   std::string line(int number, std::string_view code, CellKind kind) {
     const std::string_view word = trim(code);
@@ -104,14 +198,41 @@ class NotebookMarks {
       if (!word.starts_with("%%")) run(number, word);
       return "";
     }
-    if (!word.starts_with('!') && !word.starts_with('%') && !word.ends_with('?'))
+    const bool is_magic =
+        word.size() > 1 && word[0] == '%' &&
+        (word[1] == '%' || std::isalpha(static_cast<unsigned char>(word[1])) != 0);
+    const bool is_escape = !inside_ && (word.starts_with('!') || is_magic || word.ends_with('?') ||
+                                        word.starts_with('?') || is_bare_command(word));
+    if (joined_.empty() && !is_escape && !assigns_escape(word)) {
+      depth_ = std::max(0, depth_ + opened_by(code));
+      inside_ = depth_ > 0 || goes_on(code);
       return std::string(code);
-    const std::string blanks(code.substr(0, code.find_first_not_of(" \t")));
+    }
+    const std::string blanks(code.substr(0, std::min(code.find_first_not_of(" \t"), code.size())));
+    const bool is_first = joined_.empty();
+    if (is_first) first_line_ = number;
+    joined_ += word;
+    if (word.ends_with('\\')) {
+      joined_.back() = ' ';
+      return is_first ? blanks + "pass" : "";
+    }
+    const std::string whole = std::exchange(joined_, {});
+    read(first_line_, whole);
+    if (whole.starts_with("%%") || !is_first) return "";
+    return assigns_escape(word) ? std::string(code.substr(0, code.find('='))) + "= None"
+                                : blanks + "pass";
+  }
+
+  void read(int number, std::string_view word) {
     if (word.starts_with('!')) escape(number, word.substr(1));
+    if (assigns_escape(word)) {
+      const std::string_view value = trim(word.substr(word.find('=') + 1));
+      if (value.starts_with('!')) escape(number, value.substr(1));
+    }
+    if (is_bare_command(word)) run(number, word);
     if (word.starts_with("%pip ") || word.starts_with("%conda ")) run(number, word.substr(1));
     for (const std::string_view magic : {"%env ", "%set_env "})
       if (word.starts_with(magic)) set(number, trim(word.substr(magic.size())));
-    return word.starts_with("%%") ? "" : blanks + "pass";
   }
 
   void run(int number, std::string_view text) {
@@ -120,8 +241,11 @@ class NotebookMarks {
 
   void set(int number, std::string_view text) {
     const std::size_t end = text.find_first_of("= ");
-    if (end != std::string_view::npos)
-      commands_.add_setting(number, text.substr(0, end), trim(text.substr(end + 1)));
+    if (end == std::string_view::npos) return;
+    const std::string_view name = text.substr(0, end);
+    commands_.add_setting(number, name, trim(text.substr(end + 1)));
+    if (name == "LD_LIBRARY_PATH" || name == "LD_PRELOAD")
+      marks_.push_back({number, "library_path_in_notebook", std::string(name), 0, {}, {}, {}});
   }
 
   /// The setting as %env takes it.
@@ -135,6 +259,12 @@ class NotebookMarks {
 
   void escape(int number, std::string_view text) {
     const auto commands = shell_commands(text, number);
+    for (const Command& command : commands) {
+      const std::string& program = command.words.front();
+      runs_programs_ = runs_programs_ || program.starts_with("python") ||
+                       program.starts_with("./") || program == "bash" || program == "torchrun" ||
+                       program == "accelerate";
+    }
     // A variable exported for what follows in the same line does what it should.
     if (commands.size() == 1 && commands[0].words.size() >= 2 && commands[0].words[0] == "export" &&
         is_about_devices(commands[0].words[1])) {
@@ -148,6 +278,11 @@ class NotebookMarks {
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;
+  std::string joined_;  // of a command that goes on in the next line
+  int first_line_ = 0;
+  int depth_ = 0;               // of open brackets
+  bool inside_ = false;         // an expression of Python does so
+  bool runs_programs_ = false;  // some command starts one
 };
 
 }  // namespace

@@ -114,7 +114,8 @@ Marks python_lines(std::string_view text) {
   return marks;
 }
 
-Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree) {
+Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
+                   int* bad_line) {
   // Ten seconds in all: one interpreter that hangs leaves the other its half.
   using std::chrono::seconds;
   const bool alone = python == "python3";
@@ -137,6 +138,7 @@ Marks python_marks(std::string_view code, const std::string& python, std::string
     return found;
   }
   const int line = document.is_object() ? document.value("line", 0) : 0;
+  if (bad_line != nullptr) *bad_line = line;
   *no_tree = line > 0 ? text("line {} is no Python that {} understands", line, printable(python))
                       : text("{} cannot parse it", printable(python));
   return python_lines(code);

@@ -5,7 +5,7 @@ def main():
     if sys.version_info < (3, 9):
         sys.exit(3)  # its syntax trees are others; a newer interpreter reads what is written for it
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
-             forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
+             library_path, forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
     try:
         data = sys.stdin.buffer.read()
         try:

@@ -38,8 +38,54 @@ class Source:
         for node in self.all(ast.ImportFrom):
             for name in node.names:
                 self.names[name.asname or name.name] = "." * node.level + (node.module or "") + "." + name.name
+        self.values = self.single_values()
+        for name, value in self.values.items():  # "env = os.environ" is another name of it, a copy is not
+            if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
+                self.names[name] = "os.environ"
         self.calls = [(call, self.dotted(call.func)) for call in self.all(ast.Call)]
         self.settings = list(self.environment_settings())
+
+    def single_values(self):
+        """{name: what it is set to} of names that are set once in the whole file, and are no parameter anywhere."""
+        values, twice = {}, {one.arg for one in self.all(ast.arg)}
+        for node in self.all(ast.Assign, ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and target.id not in values:
+                    values[target.id] = node.value
+                    target.is_first = True
+        for name in self.all(ast.Name):
+            if not isinstance(name.ctx, ast.Load) and not hasattr(name, "is_first"):
+                twice.add(name.id)
+        return {name: value for name, value in values.items() if name not in twice and value is not None}
+
+    def begins(self, node, depth=0):
+        """(what the text begins with, whether that is all of it), as far as the file tells: f"cuda:{rank}" → ("cuda:", False)."""
+        if isinstance(node, ast.Name) and node.id in self.values and depth < 4:
+            return self.begins(self.values[node.id], depth + 1)
+        if isinstance(node, ast.JoinedStr):
+            text = ""
+            for part in node.values:
+                plain = isinstance(part, ast.FormattedValue) and part.conversion == -1 and part.format_spec is None
+                one, whole = self.begins(part.value if plain else part, depth + 1) if depth < 4 else ("", False)
+                text += one
+                if not whole:
+                    return text, False
+            return text, True
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and depth < 4:
+            one, whole = self.begins(node.left, depth + 1)
+            if not whole:
+                return one, False
+            other, whole = self.begins(node.right, depth + 1)
+            return one + other, whole
+        if isinstance(node, ast.Call) and self.dotted(node.func) == "str" and len(node.args) == 1 and depth < 4:
+            return self.begins(node.args[0], depth + 1)
+        text = constant(node)
+        return ("", False) if text is None else (text, True)
+
+    def text_of(self, node):
+        """The text that the expression is; None for what is only known when it runs."""
+        text, whole = self.begins(node)
+        return text if whole else None
 
     def all(self, *types):
         return [node for one in types for node in self.nodes.get(one, [])]
@@ -71,20 +117,32 @@ class Source:
 
     def environment_settings(self):
         """(node, name, value or None) of every variable that this process sets for itself."""
-        for node in self.all(ast.Assign):
-            for target in node.targets:
+        for node in self.all(ast.Assign, ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript) and self.dotted(target.value) == "os.environ":
-                    yield node, constant(target.slice), constant(node.value)
+                    yield node, self.text_of(target.slice), self.text_of(node.value)
+        for node in self.all(ast.AugAssign):
+            if self.dotted(node.target) == "os.environ" and isinstance(node.op, ast.BitOr):
+                yield from self.entries(node, node.value)
+            elif isinstance(node.target, ast.Subscript) and self.dotted(node.target.value) == "os.environ":
+                yield node, self.text_of(node.target.slice), None
         for call, name in self.calls:
-            if name in ("os.environ.setdefault", "os.putenv") and len(call.args) == 2:
-                yield call, constant(call.args[0]), constant(call.args[1])
+            if name in ("os.environ.setdefault", "os.putenv", "os.environ.__setitem__") and len(call.args) == 2:
+                yield call, self.text_of(call.args[0]), self.text_of(call.args[1])
             if name == "os.environ.update":
                 for given in call.args:
-                    if isinstance(given, ast.Dict):
-                        for key, value in zip(given.keys, given.values):
-                            yield key or call, constant(key), constant(value)
+                    yield from self.entries(call, given)
                 for word in call.keywords:
-                    yield call, word.arg, constant(word.value)
+                    yield call, word.arg, self.text_of(word.value)
+
+    def entries(self, place, given):
+        """Of {"NAME": value} and dict(NAME=value); not of a dictionary with another's entries, which may be a copy."""
+        if isinstance(given, ast.Dict):
+            for key, value in zip(given.keys, given.values):
+                yield key or place, self.text_of(key), self.text_of(value)
+        elif isinstance(given, ast.Call) and self.dotted(given.func) == "dict":
+            for word in given.keywords:
+                yield place, word.arg, self.text_of(word.value)
 
 
 def constant(node):
@@ -152,16 +210,24 @@ def is_false(node):
     return isinstance(node, ast.Constant) and node.value in (False, 0) and node.value is not None
 
 
+def device_of(source, node, depth=0):
+    """What stands for the device in torch.device(…), or in the name of one."""
+    if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
+        return device_of(source, source.values[node.id], depth + 1)
+    if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device":
+        return node.args[0] if node.args else keyword(node, "type")
+    return node
+
+
 def cpu_device(source, node):
-    if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device" and node.args:
-        node = node.args[0]
-    return constant(node) == "cpu"
+    return source.text_of(device_of(source, node)) == "cpu"
 
 
 def plain_calls(source):
     """Calls whose name says it all."""
     for call, name in source.calls:
-        if name == "torch.cuda.set_device" and call.args and cpu_device(source, call.args[0]):
+        given = call.args[0] if call.args else keyword(call, "device")
+        if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
             given = [ast.unparse(one) for one in call.args + [word.value for word in call.keywords if word.arg is None]]
@@ -173,20 +239,38 @@ def plain_calls(source):
             source.mark(call, "data_parallel")
 
 
-def assignments(source):
+def always_false(source, node):
+    """lambda: False, or the name of a function that does nothing but return it."""
+    if isinstance(node, ast.Lambda):
+        return is_false(node.body)
+    if not isinstance(node, ast.Name):
+        return False
+    made = [one for one in source.all(ast.FunctionDef) if one.name == node.id]
+    body = [one for one in made[0].body if not isinstance(one, ast.Expr)] if len(made) == 1 else []
+    return len(body) == 1 and isinstance(body[0], ast.Return) and is_false(body[0].value)
+
+
+def attributes_set(source):
+    """(node, dotted name, value) of "a.b = value" and setattr(a, "b", value)."""
     for node in source.all(ast.Assign):
         for target in node.targets:
-            name = source.dotted(target)
-            value = node.value
-            if name == "torch.cuda.is_available" and isinstance(value, ast.Lambda) and is_false(value.body):
-                source.mark(node, "is_available_replaced")
-            elif name == "torch.backends.cudnn.enabled" and is_false(value):
-                said = source.comment(node.lineno).lower()
-                hides = re.search(r"(disabl|turn off|without|avoid|not use|no )[^.]*\b(gpu|cuda)\b|\b(use|force)[^.]*\bcpu\b", said)
-                source.mark(node, "cudnn_off_for_cpu" if hides else "cudnn_off")
-            elif name == "torch.backends.cudnn.benchmark" and isinstance(value, ast.Constant) and value.value is True:
-                if re.search(r"memory|内存|显存", source.comment(node.lineno).lower()):
-                    source.mark(node, "benchmark_for_memory")
+            yield node, source.dotted(target), node.value
+    for call, name in source.calls:
+        if name == "setattr" and len(call.args) == 3 and constant(call.args[1]):
+            yield call, source.dotted(call.args[0]) + "." + constant(call.args[1]), call.args[2]
+
+
+def assignments(source):
+    for node, name, value in attributes_set(source):
+        if name == "torch.cuda.is_available" and always_false(source, value):
+            source.mark(node, "is_available_replaced")
+        elif name == "torch.backends.cudnn.enabled" and is_false(value):
+            said = source.comment(node.lineno).lower()
+            hides = re.search(r"(disabl|turn off|without|avoid|not use|no )[^.]*\b(gpu|cuda)\b|\b(use|force)[^.]*\bcpu\b", said)
+            source.mark(node, "cudnn_off_for_cpu" if hides else "cudnn_off")
+        elif name == "torch.backends.cudnn.benchmark" and isinstance(value, ast.Constant) and value.value is True:
+            if re.search(r"memory|内存|显存", source.comment(node.lineno).lower()):
+                source.mark(node, "benchmark_for_memory")
 
 
 def unread_settings(source):

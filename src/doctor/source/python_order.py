@@ -5,26 +5,82 @@ STARTS = {"torch.cuda." + name for name in (
     "init current_device get_device_name get_device_properties get_device_capability mem_get_info synchronize "
     "set_device").split()}
 ASKS = {"torch.cuda.is_available", "torch.cuda.device_count"}
+# What other frameworks have CUDA started by; each reads the variable then, once.
+OTHER_STARTS = {"tensorflow." + name for name in (
+    "constant Variable zeros ones eye fill linspace convert_to_tensor Session compat.v1.Session InteractiveSession "
+    "config.list_physical_devices config.list_logical_devices config.get_visible_devices "
+    "config.experimental.list_physical_devices config.experimental.list_logical_devices test.is_gpu_available "
+    "test.gpu_device_name python.client.device_lib.list_local_devices random.normal random.uniform").split()} | {
+    "jax." + name for name in (
+    "devices local_devices device_count local_device_count default_backend device_put random.PRNGKey random.key "
+    "numpy.array numpy.asarray numpy.zeros numpy.ones numpy.arange numpy.eye numpy.full numpy.linspace").split()} | {
+    "cupy." + name for name in (
+    "array asarray zeros ones empty full arange eye linspace random.rand random.randn random.random random.normal "
+    "cuda.runtime.getDeviceCount cuda.runtime.getDeviceProperties").split()} | {
+    "numba.cuda." + name for name in (
+    "to_device device_array device_array_like pinned_array select_device get_current_device current_context detect "
+    "synchronize").split()} | {"pycuda.driver.init"}
+STARTS_CHILD = re.compile(
+    r"(subprocess|multiprocessing|torch\.multiprocessing|concurrent\.futures)\.|os\.(system|popen|spawn|exec|posix_spawn|fork)|"
+    r"asyncio\.create_subprocess|ray\.|joblib\.|pexpect\.")
 BUILTINS = set(dir(builtins))
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def names_cuda(source, node):
-    if isinstance(node, ast.Call) and source.dotted(node.func) == "torch.device" and node.args:
-        node = node.args[0]
-    return (constant(node) or "").startswith("cuda")
+    return source.begins(device_of(source, node))[0].startswith("cuda")
 
 
 def starts_cuda(source, call, name):
     """Certainly initialises CUDA in this process."""
-    if name in STARTS:
+    if name in STARTS or name in OTHER_STARTS:
         return not (call.args and cpu_device(source, call.args[0]))
+    if name == "onnxruntime.InferenceSession":
+        given = keyword(call, "providers")
+        return isinstance(given, (ast.List, ast.Tuple)) and bool(given.elts) and constant(given.elts[0]) == "CUDAExecutionProvider"
     if method(call) == "cuda" and not name.startswith("torch."):
         return True
-    if method(call) == "to" and call.args and names_cuda(source, call.args[0]):
-        return True
     device = keyword(call, "device")
+    if method(call) == "to":
+        return any(one is not None and names_cuda(source, one) for one in [*call.args[:1], device])
+    if name in ("torch.load", "torch.jit.load") and keyword(call, "map_location") is not None:
+        device = keyword(call, "map_location")
     return name.startswith("torch.") and device is not None and names_cuda(source, device)
+
+
+def unconditional(source, nodes, function):
+    """The first of the nodes that whoever calls the function comes by."""
+    leaves = [one for one in source.all(*LEAVES) if scope_of(one) is function]
+    for node in sorted(nodes, key=lambda one: one.lineno):
+        around = [parent for _, parent in climb(node)]
+        if around and around[-1] is function and not any(one.lineno < node.lineno for one in leaves) and \
+                not any(isinstance(one, (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS)
+                        for one in around):
+            return node
+    return None
+
+
+def with_calls(source, found):
+    """The nodes, and the calls of functions of this file that surely come by one: (node in the order, the node meant)."""
+    made = {}
+    for one in source.all(ast.FunctionDef):
+        made.setdefault(one.name, []).append(one)
+    called = {}
+    for call, _ in source.calls:
+        if isinstance(call.func, ast.Name) and call.func.id in made:
+            called.setdefault(call.func.id, []).append(call)
+    pairs = [(node, node) for node in found]
+    told = set()
+    for _ in range(4):  # functions that call functions
+        for name, functions in made.items():
+            if name in told or len(functions) != 1 or functions[0].decorator_list:
+                continue
+            meant = {id(node): other for node, other in pairs}
+            first = unconditional(source, [node for node, _ in pairs], functions[0])
+            if first is not None:
+                told.add(name)
+                pairs += [(call, meant[id(first)]) for call in called.get(name, [])]
+    return pairs
 
 
 def branches(node):
@@ -69,21 +125,40 @@ def surely_runs(first, then):
 
 def visible_devices(source):
     """CUDA_VISIBLE_DEVICES set when CUDA has already read it."""
-    late = [(node, value) for node, name, value in source.settings if name == "CUDA_VISIBLE_DEVICES"]
+    late = {node: value for node, name, value in source.settings if name == "CUDA_VISIBLE_DEVICES"}
     if not late:
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
-    asks = [call for call, name in source.calls if name in ASKS]
-    children = any(name.startswith(("subprocess.", "multiprocessing.")) for _, name in source.calls)
-    for node, value in late:
-        value = "…" if value is None else value
+    starts += [node for node in source.all(ast.Import) if any(name.name == "pycuda.autoinit" for name in node.names)]
+    starts = [node for node, _ in with_calls(source, starts)]
+    asks = [node for node, _ in with_calls(source, [call for call, name in source.calls if name in ASKS])]
+    told = set()
+    for node, setting in with_calls(source, list(late)):
+        if setting in told or is_for_children(source, node) or is_for_children(source, setting):
+            continue
+        value = "…" if late[setting] is None else late[setting]
         before = [one for one in starts if comes_before(one, node)]
         sure = next((one for one in before if surely_runs(one, node)), None)
         ask = next((one for one in before + asks if comes_before(one, node)), None)
-        if sure is not None and not children:
-            source.mark(node, "visible_too_late", value, sure.lineno)
-        elif ask is not None:
-            source.mark(node, "visible_maybe_late", value, ask.lineno)
+        if sure is None and ask is None:
+            continue
+        told.add(setting)
+        source.mark(setting, "visible_too_late" if sure is not None else "visible_maybe_late", value, (sure or ask).lineno)
+
+
+def is_for_children(source, node):
+    """A process that is started after it, in the same scope, is given it."""
+    return any(STARTS_CHILD.match(name) and scope_of(call) is scope_of(node) and
+               (call.lineno > node.lineno or loop_of(call) is not None and loop_of(call) is loop_of(node))
+               for call, name in source.calls)
+
+
+def library_path(source):
+    """The loader has read LD_LIBRARY_PATH when the process began."""
+    for node, name, _ in source.settings:
+        if name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not any(
+                STARTS_CHILD.match(called) for _, called in source.calls) and "Popen" not in source.text:
+            source.mark(node, "library_path_too_late", name)
 
 
 def forks(source):

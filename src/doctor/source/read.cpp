@@ -1,13 +1,17 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "doctor/source/shell.hpp"
 
@@ -22,6 +26,32 @@ Error refused(const std::string& path, const std::string& why) {
           tr("a script, notebook, Dockerfile, requirements, environment.yml, batch or compose "
              "file: berth doctor train.py")
               .data()};
+}
+
+/// One that holds an environment is looked at as such; else its files are meant.
+Error a_folder(const std::string& path) {
+  const std::string shown = shell_word(printable(path));
+  const bool is_venv = ::access((path + "/pyvenv.cfg").c_str(), F_OK) == 0;
+  return {ErrorCode::kInvalidArgument, "E0807",
+          text("{}: {}", printable(path), tr("it is a folder")),
+          is_venv ? "berth doctor --venv " + shown
+                  : "berth doctor " + shown + (path.ends_with('/') ? "*.py" : "/*.py")};
+}
+
+/// What Windows' shells write ("pip freeze > requirements.txt"): UTF-16, as its first two bytes
+/// say. nullopt: it is not that.
+std::optional<std::string> from_utf16(std::string_view bytes) {
+  const bool little = bytes.starts_with("\xff\xfe"), big = bytes.starts_with("\xfe\xff");
+  if (!little && !big) return std::nullopt;
+  std::string text;
+  for (std::size_t i = 2; i + 1 < bytes.size(); i += 2) {
+    const auto low = static_cast<unsigned char>(bytes[i + (little ? 0 : 1)]);
+    const auto high = static_cast<unsigned char>(bytes[i + (little ? 1 : 0)]);
+    const unsigned unit = high << 8U | low;
+    // No rule asks for what lies beyond ASCII: a place is kept for it.
+    text += unit < 0x80 ? static_cast<char>(unit) : '?';
+  }
+  return text;
 }
 
 bool has(std::string_view text, std::string_view part) {
@@ -46,14 +76,15 @@ Result<std::string> bytes_of(const std::string& path) {
   // Non-blocking: a FIFO that nobody writes to must not hold us.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0) return refused(path, ::strerrordesc_np(errno));
+  if (!file || ::fstat(file.get(), &about) != 0) return refused(path, error_words(errno));
+  if (S_ISDIR(about.st_mode)) return a_folder(path);
   if (!S_ISREG(about.st_mode)) return refused(path, std::string(tr("no regular file")));
   std::string bytes;
   std::array<char, 65536> buffer{};
   while (bytes.size() <= kMostBytes) {
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return refused(path, ::strerrordesc_np(errno));
+    if (count < 0) return refused(path, error_words(errno));
     if (count == 0) return bytes;
     bytes.append(buffer.data(), static_cast<std::size_t>(count));
   }
@@ -106,6 +137,7 @@ Kind kind_of(std::string_view path, std::string_view bytes) {
 }
 
 Source read_bytes(std::string path, Kind kind, std::string_view bytes, const std::string& python) {
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // a byte order mark
   Source source{std::move(path), kind, {}, {}};
   source.marks = marks_of(kind, bytes, python, &source.no_tree);
   add_code(source.marks, bytes);
@@ -115,13 +147,23 @@ Source read_bytes(std::string path, Kind kind, std::string_view bytes, const std
 }
 
 Result<Source> read(const std::string& path, const std::string& python) {
-  const auto bytes = bytes_of(path);
-  if (!bytes) return bytes.error();
+  auto bytes = bytes_of(path);
+  if (!bytes) return std::move(bytes).error();
   const Kind kind = kind_of(path, *bytes);
   if (kind == Kind::kUnknown)
     return refused(path, std::string(tr("of no kind that the doctor reads")));
+  if (auto text = from_utf16(*bytes)) {
+    if (kind != Kind::kRequirements)  // pip alone reads it
+      return refused(path, std::string(tr("it is UTF-16: save it as UTF-8")));
+    *bytes = *std::move(text);
+  }
+  if (kind == Kind::kNotebook && trim(*bytes).empty())
+    return refused(path, std::string(tr("it is empty")));
   if (kind == Kind::kNotebook && !is_notebook(*bytes))
-    return refused(path, std::string(tr("it is no notebook of format 4")));
+    return Error{
+        ErrorCode::kInvalidArgument, "E0807",
+        text("{}: {}", printable(path), tr("it is no notebook of format 4")),
+        "jupyter nbconvert --to notebook --nbformat 4 --inplace " + shell_word(printable(path))};
   if (bytes->find('\0') != std::string::npos)
     return refused(path, std::string(tr("it is no text")));
   return read_bytes(path, kind, *bytes, python);

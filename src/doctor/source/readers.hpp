@@ -13,8 +13,10 @@ namespace berth::doctor::source {
 
 using Marks = std::vector<Mark>;
 
-/// By the syntax tree, as `python` parses it; else by lines, and `no_tree` says why.
-Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree);
+/// By the syntax tree, as `python` parses it; else by lines, and `no_tree` says why. `bad_line`:
+/// where the code is no Python; 0: it is, or nobody says where.
+Marks python_marks(std::string_view code, const std::string& python, std::string* no_tree,
+                   int* bad_line = nullptr);
 /// The code cells, and their `!` and `%` lines.
 Marks notebook_marks(std::string_view bytes, const std::string& python, std::string* no_tree);
 /// JSON with cells, as format 4 has them.

@@ -205,6 +205,14 @@ constexpr Row kRows[] = {
     {"batch_of_one_process", "SRC39", Severity::kWarning, "#SBATCH --gres=gpu:4 with one task",
      msgid("one process gets {0} GPUs, and nothing starts more: most programs use one"),
      "srun torchrun --nproc-per-node={0} …", msgid("or ask for one GPU"), "s"},
+    {"library_path_too_late", "SRC40", Severity::kWarning,
+     "os.environ['LD_LIBRARY_PATH'] = '/usr/local/cuda/lib64'",
+     msgid("too late for this process: the loader has read {0} when it began"),
+     "{0}=… python {file}", msgid("before the program starts, and not in it"), "p"},
+    {"library_path_in_notebook", "SRC40", Severity::kWarning,
+     "%env LD_LIBRARY_PATH=/usr/local/cuda/lib64",
+     msgid("too late for this process: the loader has read {0} when it began"), "{0}=… jupyter lab",
+     msgid("before Jupyter starts; on a hosted one for !-commands alone"), "n"},
 };
 
 char letter(Kind kind) {

@@ -40,6 +40,15 @@ constexpr Pair kPython[] = {
     {"set_device_cpu", 2,
      "from torch.cuda import set_device as choose\nchoose(device=0) or choose('cpu')\n",
      "from mine import set_device as choose\nchoose('cpu')\n"},
+    {"set_device_cpu", 3,
+     "import torch\ndev = torch.device(type='cpu')\ntorch.cuda.set_device(device=dev)\n",
+     "import torch\ndev = torch.device('cuda', 1)\ntorch.cuda.set_device(device=dev)\n"},
+    {"is_available_replaced", 2,
+     "import torch\nsetattr(torch.cuda, 'is_available', lambda: False)\n",
+     "import torch\ndef f():\n  return True\ntorch.cuda.is_available = f\n"},
+    {"is_available_replaced", 4,
+     "import torch\ndef f():\n  return False\ntorch.cuda.is_available = f\n",
+     "import torch\nsetattr(torch.cuda, 'is_available', True)\n"},
     {"is_available_replaced", 2, "import torch\ntorch.cuda.is_available = lambda: False\n",
      "import torch\nuse = torch.cuda.is_available()\n"},
     {"cudnn_off_for_cpu", 3,
@@ -99,6 +108,44 @@ constexpr Pair kPythonOrder[] = {
      "'1')\n",
      "import os, torch\ndef f():\n  "
      "torch.cuda.is_available()\nos.environ.setdefault('CUDA_VISIBLE_DEVICES', '1')\n"},
+    {"visible_too_late", 4,
+     "import os, torch\ndev = 'cuda:1'\nx.to(dev)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, torch\ndev = 'cpu'\nx.to(dev)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_too_late", 4,
+     "from os import environ\nimport torch\nx = torch.ones(1, device=torch.device(f'cuda:{n}'))\n"
+     "environ |= {'CUDA_VISIBLE_DEVICES': '1'}\n",
+     "from os import environ\nimport torch\nenv = environ.copy()\nx = torch.ones(1, "
+     "device=torch.device(f'cuda:{n}'))\nenv |= {'CUDA_VISIBLE_DEVICES': '1'}\n"},
+    {"visible_too_late", 5,
+     "import os, torch\ndef start():\n  net().cuda()\ndef choose(n):\n  "
+     "os.environ.update(CUDA_VISIBLE_DEVICES=str(n))\nstart()\nchoose(1)\n",
+     "import os, torch\ndef start():\n  net().cuda()\ndef choose(n):\n  "
+     "os.environ.update(CUDA_VISIBLE_DEVICES=str(n))\nchoose(1)\nstart()\n"},
+    {"visible_too_late", 3,
+     "import os, jax\njax.devices()\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\n",
+     "import os, jax\nos.putenv('CUDA_VISIBLE_DEVICES', '1')\njax.devices()\n"},
+    {"visible_too_late", 4,
+     "import os\nimport tensorflow as tf\ntf.config.list_physical_devices('GPU')\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os\nimport tensorflow as tf\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+     "tf.config.list_physical_devices('GPU')\n"},
+    {"visible_too_late", 3,
+     "import os, cupy as cp\ncp.zeros(3)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, subprocess, torch\ntorch.cuda.device_count()\nnet().cuda()\nfor n in range(4):\n"
+     "  os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\n  subprocess.Popen(['python', 'a.py'])\n"},
+    {"visible_too_late", 3,
+     "import os\nimport pycuda.autoinit\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os, subprocess, torch\nnet().cuda()\nsubprocess.run(['a'], env={**os.environ, "
+     "'CUDA_VISIBLE_DEVICES': '1'})\nsubprocess.run(['a'], env=dict(os.environ, "
+     "CUDA_VISIBLE_DEVICES='1'))\n"},
+    {"library_path_too_late", 2,
+     "import os\nos.environ['LD_LIBRARY_PATH'] = '/usr/local/cuda/lib64'\nimport torch\n",
+     "import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = '/usr/local/cuda/lib64'\n"
+     "subprocess.run(['nvcc'])\n"},
+    {"library_path_too_late", 2,
+     "import os\nos.environ['LD_LIBRARY_PATH'] += ':/usr/local/cuda/lib64'\n",
+     "import os, sys\nos.environ['LD_LIBRARY_PATH'] = '/x'\nos.execv(sys.executable, "
+     "['python'])\n"},
     {"retry_inside_except", 5,
      "import torch\ntry:\n  y = step(b)\nexcept torch.cuda.OutOfMemoryError:\n  y = step(b // 2)\n",
      "import torch\ntry:\n  y = step(b)\nexcept torch.cuda.OutOfMemoryError:\n  y = None\nif y is "
@@ -306,7 +353,7 @@ TEST_CASE("each line of YAML that misleads is found, and its correct twin is not
 }
 
 TEST_CASE("every row has a pair") {
-  std::set<std::string> tested = {"export_in_subshell"};
+  std::set<std::string> tested = {"export_in_subshell", "library_path_in_notebook"};
   for (const std::span<const Pair> pairs : std::initializer_list<std::span<const Pair>>{
            kPython, kPythonOrder, kShell, kDockerfile, kRequirements, kYaml})
     for (const Pair& pair : pairs) tested.insert(pair.what);
@@ -338,6 +385,44 @@ TEST_CASE("a notebook's cells are one program, and a finding names the line of t
       "\"%env CUDA_VISIBLE_DEVICES=1\\n!export CUDA_VISIBLE_DEVICES=1 && python "
       "a.py\\n%matplotlib inline\\nx = 1\"}]}";
   CHECK(marks_of(Kind::kNotebook, right) == "");
+}
+
+std::string marks_of_cells(const std::vector<std::string>& cells) {
+  std::string json = "{\"cells\": [";
+  for (const std::string& cell : cells)
+    json += (json.ends_with('[') ? "" : ",\n") +
+            std::string("{\"cell_type\": \"code\", \"source\": \"") + cell + "\"}";
+  return marks_of(Kind::kNotebook, json + ",\n{\"cell_type\": \"raw\", \"source\": \"((\"}]}");
+}
+
+TEST_CASE("a notebook's own spellings do not hide the rest of it") {
+  const std::string wrong = "torch.cuda.set_device('cpu')";
+  // Colab's first cell; a command over two lines; a magic in the middle; a bare pip.
+  CHECK(marks_of_cells({"gpu_info = !nvidia-smi\\ngpu_info = '\\\\n'.join(gpu_info)",
+                        "!pip install \\\\\\n  torch", "n = %env A\\nif n:\\n  %time f()\\n",
+                        "pip install torch", "?torch", "import torch\\n" + wrong}) ==
+        "set_device_cpu:6 ");
+  // What goes on over lines is no magic.
+  CHECK(marks_of_cells({"import torch\\nprint('a %s' %\\n  x)\\ny = (7\\n  %z)\\n" + wrong}) ==
+        "set_device_cpu:1 ");
+}
+
+TEST_CASE("a cell that is no Python is left out, and said, and the others are read") {
+  const std::string json =
+      "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"this is no Python\"},\n"
+      "{\"cell_type\": \"code\", \"source\": \"import torch\\ntorch.cuda.set_device('cpu')\"}]}";
+  const Source source = read_bytes("a.ipynb", Kind::kNotebook, json);
+  REQUIRE(source.marks.size() == 1);
+  CHECK(source.marks.front().what == "set_device_cpu");
+  CHECK(source.no_tree == "code cell 1 is no Python");
+}
+
+TEST_CASE("LD_LIBRARY_PATH in a notebook is too late for it, and not for the commands it runs") {
+  CHECK(marks_of_cells({"%env LD_LIBRARY_PATH=/usr/lib64-nvidia", "import torch"}) ==
+        "library_path_in_notebook:1 ");
+  CHECK(marks_of_cells({"import os\\nos.environ['LD_LIBRARY_PATH'] = '/x'"}) ==
+        "library_path_in_notebook:1 ");
+  CHECK(marks_of_cells({"%env LD_LIBRARY_PATH=/usr/lib64-nvidia", "!python train.py"}).empty());
 }
 
 TEST_CASE("hostile files of every kind are read without a crash") {

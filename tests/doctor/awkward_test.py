@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""`berth doctor` with input that people really have: relative paths, blanks, ~, a moved environment, a folder for a file, files of Windows,
+notebooks with IPython's own lines, another process, a root without /sys and /proc. What it says must be true, and its hint must help.
+
+usage: awkward_test.py BERTH"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from asked_fakes import make_venv
+
+WRONG = 'import torch\ntorch.cuda.set_device("cpu")\n'
+
+
+def run(berth, folder, *words, code=(0, 1), **variables):
+    done = subprocess.run([berth, "doctor", *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", **variables})
+    assert done.returncode in code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def document(berth, folder, *words, **more):
+    return json.loads(run(berth, folder, "--json", *words, **more).stdout)
+
+
+def places_of_a_python(berth, folder):
+    make_venv(folder / "old name")
+    (folder / "old name").rename(folder / "my env")
+    os.symlink("my env", folder / "link")
+    python = str(folder / "my env/bin/python")
+    for words in (("--venv", "my env"), ("--venv", "./my env/"), ("--python", "my env/bin/python"), ("--venv=~/my env",)):
+        seen = document(berth, folder, "--static", *words, HOME=str(folder))["python"]["path"]
+        assert os.path.realpath(os.path.dirname(seen)) == os.path.realpath(os.path.dirname(python)), (words, seen)
+    assert document(berth, folder, "--static", "--venv", "link")["python"]["path"] == str(folder / "link/bin/python")
+    # A name without a folder is a command's.
+    assert document(berth, folder, "--static", "--python", "python", PATH=str(folder / "my env/bin"))["python"]["path"] == python
+    # What lies in an environment leads to it, and nobody is told to make one there.
+    for word in ("my env/bin", "my env/bin/python", "my env/lib"):
+        told = run(berth, folder, "--venv", word, code=(2,)).stderr
+        assert f"hint: berth doctor --venv '{folder}/my env'" in told, told
+    told = run(berth, folder, "--venv=~/none", code=(2,), HOME=str(folder)).stderr
+    assert f"python3 -m venv {folder}/none" in told, told
+
+
+def no_python(berth, folder):
+    empty, closed = folder / "empty", folder / "none"
+    empty.mkdir()
+    looked = lambda **variables: next(line for line in run(berth, folder, "--static", **variables).stdout.splitlines()
+                                      if line.startswith("looked at"))
+    alone = {"VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+    assert "no Python: none is in PATH" in looked(PATH=str(empty), **alone) or os.path.exists("/usr/lib/python3")
+    # Nothing that PATH names is there: nobody could look.
+    if not os.path.exists("/usr/lib/python3"):
+        assert "whether there is a Python is not known" in looked(PATH=str(closed), **alone)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        out = run(berth, folder, "--static", "--pid", sleeper.pid).stdout
+        assert "no Python: " in out and "/sleep is none" in out, out
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def files(berth, folder):
+    wrong = {"crlf.py": WRONG.replace("\n", "\r\n").encode(), "bom.py": b"\xef\xbb\xbf" + WRONG.encode(), "a b.py": WRONG.encode()}
+    for name, data in wrong.items():
+        (folder / name).write_bytes(data)
+        found = document(berth, folder, name)["findings"]
+        assert [(one["id"], one["line"]) for one in found] == [("SRC02", 2)], (name, found)
+    (folder / "Dockerfile").write_bytes(b"\xef\xbb\xbfFROM nvidia/cuda:11.3.1-base\r\n")
+    assert [one["line"] for one in document(berth, folder, "Dockerfile")["findings"]] == [1]
+    (folder / "requirements.txt").write_text("tensorflow-gpu==2.9\r\n", encoding="utf-16")
+    assert [one["id"] for one in document(berth, folder, "requirements.txt")["findings"]] == ["SRC16"]
+    (folder / "wide.py").write_text(WRONG, encoding="utf-16")
+    (folder / "empty.ipynb").write_text("")
+    (folder / "old.ipynb").write_text('{"nbformat": 3, "worksheets": []}')
+    (folder / "code").mkdir()
+    for name, why, hint in (("wide.py", "UTF-16", ""), ("empty.ipynb", "it is empty", ""), ("old.ipynb", "format 4", "jupyter nbconvert"),
+                            ("code", "it is a folder", "berth doctor code/*.py"), ("my env", "it is a folder", "--venv 'my env'")):
+        told = run(berth, folder, name, code=(2,)).stderr
+        assert why in told and hint in told and "(E0807)" in told, told
+    # A rule that cannot be looked for is said, and not passed over.
+    for words in (("--only", "HW01,SRC02"), ("--only", "SRC02,HW01", "crlf.py")):
+        assert "(E0824)" in run(berth, folder, *words, code=(2,)).stderr
+    for word in ("0x10", "-1", "self", "1 "):
+        assert "(E0806)" in run(berth, folder, "--pid", word, code=(2,)).stderr, word
+    (folder / "plain").write_text("")
+    assert "plain: Not a directory" in run(berth, folder, "--record", "plain", code=(2,)).stderr
+
+
+def bundles(berth, folder):
+    run(berth, folder, "--static", "--record", "recorded")
+    told = run(berth, folder, "--from", "recorded", "--venv", "/nowhere", code=(2,)).stderr
+    assert "-m venv" not in told, "nobody makes an environment on a recorded machine"
+    bare = folder / "bare/root"
+    for place in ("usr/lib", "etc", "proc"):
+        (bare / place).mkdir(parents=True)
+    found = document(berth, folder, "--from", "bare")
+    assert "whether there is a GPU was not checked" in found["verdict"], found["verdict"]
+    missing = {one["id"]: one["why"] for one in found["not_checked"]}
+    assert missing["HW01"] == "nothing of /sys can be seen here" and "HW01" not in found["checked"], missing
+    assert "nothing of /proc can be seen here" in missing.values()
+    assert not [one for one in found["checked"] if one.startswith(("HW", "DRV", "AMD"))], found["checked"]
+
+
+def another_process(berth, folder):
+    venv = make_venv(folder / "of it", "torch")
+    program = subprocess.Popen(["of it/bin/python", "-c", "import time; print(1, flush=True); time.sleep(60)"], cwd=folder,
+                               stdout=subprocess.PIPE, env={**os.environ, "FAKE_TORCH": "fail", "PYTHONDONTWRITEBYTECODE": "1"})
+    try:
+        program.stdout.readline()
+        seen = document(berth, folder, "--static", "--pid", program.pid)
+        assert seen["python"]["path"] == str(venv / "bin/python"), seen["python"]
+        # The probe runs there, with the variables of that process.
+        tried = subprocess.run([berth, "sim", "--machine", "lab-4x3090", "--", berth, "doctor", "--json", "--deep", "--pid", str(program.pid)],
+                               capture_output=True, text=True, timeout=60, cwd="/")
+        found = json.loads(tried.stdout)
+        assert [(one["framework"], one["state"]) for one in found["probe"] or []] == [("torch", "failed")], (found["probe"], tried.stderr)
+    finally:
+        program.kill()
+        program.wait()
+    if os.geteuid() != 0:
+        return
+    # Another user's Python is not run as us.
+    program = subprocess.Popen(["sleep", "60"], user=65534, group=65534, extra_groups=[], cwd="/")
+    try:
+        found = document(berth, folder, "--deep", "--pid", program.pid)
+        why = {one["id"]: one["why"] for one in found["not_checked"]}
+        assert "another user's" in why["PRB01"], why
+    finally:
+        program.kill()
+        program.wait()
+
+
+def main():
+    berth = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder).resolve()
+        places_of_a_python(berth, folder)
+        no_python(berth, folder)
+        files(berth, folder)
+        bundles(berth, folder)
+        another_process(berth, folder)
+
+
+main()
