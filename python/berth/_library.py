@@ -10,6 +10,7 @@ import sys
 from typing import Any, Dict, Optional, Sequence
 
 from .errors import BerthError, BrokerUnavailable, error_from
+from .language import is_chinese, text
 
 ABI = 1
 
@@ -30,10 +31,10 @@ def library() -> ctypes.CDLL:
         except OSError as why:
             problem = why
     else:
-        raise BrokerUnavailable(f"libberth cannot be loaded: {problem}", "E0550", "pip install --force-reinstall berth")
+        raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem), "E0550", "pip install --force-reinstall berth")
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
-        raise BrokerUnavailable(f"libberth speaks version {found.berth_abi()} of its interface, this package {ABI}", "E0550",
+        raise BrokerUnavailable(text("libberth speaks version {} of its interface, this package {}", found.berth_abi(), ABI), "E0550",
                                 "pip install --force-reinstall berth")
     found.berth_version.restype = ctypes.c_char_p
     found.berth_last_error.restype = ctypes.c_char_p
@@ -87,6 +88,8 @@ def document(*words: str) -> Dict[str, Any]:
     BerthError
         What the program said instead.
     """
+    if is_chinese():  # else a document's sentences are English
+        words += ("--lang", "zh")
     argv = (ctypes.c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
     pointer = ctypes.c_void_p()
     library().berth_document(argv, ctypes.byref(pointer))

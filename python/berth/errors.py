@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
+from .language import text
+
 __all__ = [
     "BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
 ]
@@ -33,7 +35,7 @@ class BerthError(Exception):
         if self.id:
             first, _, rest = said.partition("\n")
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
-        return said + (f"\nhint: {self.hint}" if self.hint else "")
+        return said + ("\n" + text("hint: {}", self.hint) if self.hint else "")
 
 
 class InvalidRequest(BerthError, ValueError):
@@ -86,4 +88,4 @@ def error_from(document: Mapping[str, Any]) -> BerthError:
     said: Mapping[str, Any] = document.get("error") or {}
     kind = _BY_CODE.get(str(said.get("code")), BerthError)
     hint: Optional[str] = said.get("hint")
-    return kind(str(said.get("message") or "Berth failed and did not say why"), str(said.get("id") or ""), hint or "")
+    return kind(str(said.get("message") or text("Berth failed and did not say why")), str(said.get("id") or ""), hint or "")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import unicodedata
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library
+from .language import text
 
 __all__ = ["Device", "Process", "Snapshot", "devices", "processes", "snapshot"]
 
@@ -19,14 +21,23 @@ def _size(count: Optional[int]) -> str:
 
 def _table(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
     """Columns for a terminal."""
-    lines = [list(titles), *map(list, rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(titles))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+    lines = [_in_their_language(titles), *map(list, rows)]
+    widths = [max(_width(line[at]) for line in lines) for at in range(len(titles))]
+    return "\n".join("  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def _width(cell: str) -> int:
+    """Of a terminal's columns: a Chinese character has two."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in cell) if not cell.isascii() else len(cell)
+
+
+def _in_their_language(titles: Sequence[str]) -> List[str]:
+    return [text(one) if one else "" for one in titles]
 
 
 def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
     """The same for a notebook; whatever a driver or another user called something stays text."""
-    head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in titles)
+    head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in _in_their_language(titles))
     body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

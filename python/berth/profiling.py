@@ -11,6 +11,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from .errors import InvalidRequest
+from .language import text
 from .readings import Reading, read, resident_bytes
 
 __all__ = ["Profile", "profile"]
@@ -54,7 +55,7 @@ class Profile:
 
     def __enter__(self) -> "Profile":
         if self._sampler is not None:
-            raise InvalidRequest("this profile is in use, or was: make another one with berth.profile()")
+            raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))
         torch = sys.modules.get("torch")
         if torch is not None:
             kinds = [torch.profiler.ProfilerActivity.CPU]
@@ -110,10 +111,11 @@ class Profile:
     def _lines(self) -> List[str]:
         assert self._sampler is not None
         samples, cores = self._sampler.samples, len(os.sched_getaffinity(0))
-        lines = [f"{self.seconds:.2f} s; trace in {self._path}: https://ui.perfetto.dev opens it",
-                 f"processor: {self._processor / self.seconds:.1f} of {cores} cores busy with this process" if self.seconds else "processor: -",
-                 f"host memory: {max(one[2] for one in samples) / 2**30:.2f} GiB at most"]
-        lines += _of_devices(samples) or ["no GPU was read"]
+        lines = [text("{:.2f} s; trace in {}: https://ui.perfetto.dev opens it", self.seconds, self._path),
+                 text("processor: {:.1f} of {} cores busy with this process", self._processor / self.seconds,
+                      cores) if self.seconds else text("processor: -"),
+                 text("host memory: {:.2f} GiB at most", max(one[2] for one in samples) / 2**30)]
+        lines += _of_devices(samples) or [text("no GPU was read")]
         if self._profiler is not None:
             lines = lines[:5] + _of_operators(self._profiler, self.seconds)
         return lines
@@ -139,7 +141,7 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
     lines = []
     for (index, name), seen in sorted(found.items()):
         load, memory, power = (seen.get(key) for key in ("utilization_percent", "memory_used_bytes", "power_milliwatts"))
-        said = [f"busy {sum(load) / len(load):.0f} %" if load else "", f"memory {max(memory) / 2**30:.1f} GiB at most" if memory else "",
+        said = [text("busy {:.0f} %", sum(load) / len(load)) if load else "", text("memory {:.1f} GiB at most", max(memory) / 2**30) if memory else "",
                 f"{sum(power) / len(power) / 1000:.0f} W" if power else ""]
         lines.append(f"GPU {index} {name}: " + ", ".join(one for one in said if one))
     return lines
@@ -155,14 +157,14 @@ def _of_operators(profiler: Any, seconds: float) -> List[str]:
     def processor(one: Any) -> float:
         return float(one.self_cpu_time_total)
     on_device = sum(map(device, averages)) > 0
-    time_of, where = (device, "on the device") if on_device else (processor, "on the processor")
+    time_of, where = (device, text("on the device")) if on_device else (processor, text("on the processor"))
     total = sum(map(time_of, averages)) or 1.0
     averages.sort(key=time_of, reverse=True)
-    said = f"{total / 1e6:.2f} s {where}"
+    said = text("{:.2f} s {}", total / 1e6, where)
     if on_device:
-        said += f", which is {total / 1e6 / seconds:.0%} of the time" if seconds else ""
-    lines = [f"{time_of(one) / total:5.0%}  {one.key}  ({one.count} calls)" for one in averages[:4]]
-    return [f"operators: {said}", *lines]
+        said += text(", which is {:.0%} of the time", total / 1e6 / seconds) if seconds else ""
+    lines = [text("{:5.0%}  {}  ({} calls)", time_of(one) / total, one.key, one.count) for one in averages[:4]]
+    return [text("operators: {}", said), *lines]
 
 
 def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float = 0.25, report: bool = True) -> Profile:
@@ -186,8 +188,8 @@ def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float
     (['trace.json'], True)
     """
     if not every > 0:
-        raise InvalidRequest(f"every: {every!r} is not a number of seconds above 0", "E0104")
+        raise InvalidRequest(text("every: {!r} is not a number of seconds above 0", every), "E0104")
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     if not os.access(folder, os.W_OK):
-        raise InvalidRequest(f"{folder}: there is no such folder, or it cannot be written", "E0110")
+        raise InvalidRequest(text("{}: there is no such folder, or it cannot be written", folder), "E0110")
     return Profile(os.fspath(path), every, report)
