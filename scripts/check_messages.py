@@ -125,11 +125,11 @@ def python_messages(tree: ast.Module):
         if name == "text" and node.args:
             one = node.args[0]
             yield node.lineno, one.value if isinstance(one, ast.Constant) else None, isinstance(one, ast.Constant) or isinstance(one, ast.Name)
-        said = [*node.args[:1], *(more.value for more in node.keywords if more.arg == "hint")] if name in EXCEPTIONS else []
+        said = [*node.args[:1], *node.args[2:3], *(more.value for more in node.keywords if more.arg == "hint")] if name in EXCEPTIONS else []
         for one in said:
             words = one.value if isinstance(one, ast.Constant) else "".join(part.value for part in one.values if isinstance(part, ast.Constant)) \
                 if isinstance(one, ast.JoinedStr) else ""
-            if isinstance(words, str) and len(re.findall(r"(?<![\w.=])[a-z]{2,}(?![\w.=(])", words)) > 3:
+            if isinstance(words, str) and (one is node.args[0] or not (set("(=") & set(words) or words.startswith(("pip ", "berth ")))) and len(re.findall(r"(?<![\w.=])[a-z]{2,}(?![\w.=(])", words)) > 3:
                 yield node.lineno, words, False
 
 

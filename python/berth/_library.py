@@ -15,27 +15,42 @@ from .language import is_chinese, text
 ABI = 1
 
 
+_MENDS = "pip install --force-reinstall berth"
+
+
 def _candidates() -> Sequence[str]:
+    named = os.environ.get("BERTH_LIBRARY")
     here = os.path.dirname(os.path.abspath(__file__))
-    return [os.environ.get("BERTH_LIBRARY", ""), os.path.join(here, "lib", "libberth.so.1"), "libberth.so.1"]
+    return [named] if named else [os.path.join(here, "lib", "libberth.so.1"), "libberth.so.1"]
+
+
+def _hint() -> str:
+    return "unset BERTH_LIBRARY" if os.environ.get("BERTH_LIBRARY") else _MENDS
+
+
+def _loaded() -> ctypes.CDLL:
+    """The first that there is. Why that cannot be loaded says more than that another is not there."""
+    problem: Optional[Exception] = None
+    for path in _candidates():
+        try:
+            found = ctypes.CDLL(path)
+            found.berth_abi  # else it is another library
+            return found
+        except (OSError, AttributeError) as why:
+            if problem is None or os.path.exists(path):
+                problem = why
+            if os.path.exists(path):
+                break
+    raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem), "E0550", _hint()) from problem
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     """Loaded at the first use, so that `import berth` costs nothing."""
-    problem: Optional[OSError] = None
-    for path in filter(None, _candidates()):
-        try:
-            found = ctypes.CDLL(path)
-            break
-        except OSError as why:
-            problem = why
-    else:
-        raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem), "E0550", "pip install --force-reinstall berth")
+    found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
-        raise BrokerUnavailable(text("libberth speaks version {} of its interface, this package {}", found.berth_abi(), ABI), "E0550",
-                                "pip install --force-reinstall berth")
+        raise BrokerUnavailable(text("libberth speaks version {} of its interface, this package {}", found.berth_abi(), ABI), "E0550", _hint())
     found.berth_version.restype = ctypes.c_char_p
     found.berth_last_error.restype = ctypes.c_char_p
     found.berth_free.argtypes = [ctypes.c_void_p]

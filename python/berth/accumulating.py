@@ -90,9 +90,12 @@ def _counted(data: Any, count: Optional[Count]) -> float:
     if count is None:
         return length_of(data)
     said = count(data)
-    number = float(said)  # also a tensor of one number
+    try:
+        number = float(said)  # also a tensor of one number
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
     if not 0 <= number < math.inf:
-        raise InvalidRequest(text("count: {!r} is not a number of items", said), "E0104", "count=lambda batch: (batch['labels'] != -100).sum()")
+        raise InvalidRequest(text("count: {!r:.80} is not a number of items", said), "E0104", "count=lambda batch: (batch['labels'] != -100).sum()")
     return int(number) if number == int(number) else number
 
 

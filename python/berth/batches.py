@@ -13,6 +13,7 @@ from .errors import BerthError, InvalidRequest
 from .language import text
 from .parts import positive
 from .retrying import attempt, check_callable, first_line, name_of, release_memory
+from .sizes import number
 
 __all__ = ["DoesNotFit", "RankFailed", "find_batch", "fit_batch"]
 
@@ -73,8 +74,7 @@ def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batc
     if function is None:
         return functools.partial(fit_batch, start=start, reduce_batch_size_fn=reduce_batch_size_fn, least=least, policy=policy, report=report,
                                  starting_batch_size=starting_batch_size, group=group)
-    first = positive("start", start if starting_batch_size is None else starting_batch_size)
-    positive("least", least)
+    first = _first(start if starting_batch_size is None else starting_batch_size, least)
     if policy not in _POLICIES:
         raise InvalidRequest(text("policy: {!r} is none of {}", policy, ', '.join(_POLICIES)), "E0003")
     check_callable(function, "fit_batch", "start")
@@ -96,6 +96,13 @@ def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batc
         return result
     setattr(fitted, "batch_size", None)  # and none that the function has itself
     return fitted
+
+
+def _first(start: Any, least: Any) -> int:
+    """The size that is tried first."""
+    if positive("least", least) > positive("start", start):
+        raise InvalidRequest(text("start {} is below least {}", start, least), "E0104")
+    return int(start)
 
 
 def _with_size_first(call: Callable[..., Any], name: str, place: int) -> Callable[..., Any]:
@@ -235,6 +242,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     """
     for name, value in (("start", start), ("least", least), ("most", most)):
         positive(name, value)
+    number("margin", margin)
     if not least <= start <= most or not 0 <= margin < 1:
         raise InvalidRequest(text("least {}, start {} and most {} are not in this order, or the margin {!r} is not below 1", least, start, most, margin))
     check_callable(trial, "find_batch", "trial")

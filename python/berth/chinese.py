@@ -14,8 +14,8 @@ MESSAGES: Dict[str, str] = {
     "{}: {!r} is not a size": "{}：{!r} 不是大小",
     "{}: {} bytes are hardly what is meant": "{}：{} 字节恐怕不是本意",
     "{}: no memory at all was asked for": "{}：没有请求任何内存",
-    "{}: {!r} is no number of at least 0": "{}：{!r} 不是不小于 0 的数",
-    "{}: {!r} is not a number of seconds of at least 0": "{}：{!r} 不是不小于 0 的秒数",
+    "{}: {!r} is not a number of at least {:g}": "{}：{!r} 不是不小于 {:g} 的数",
+    "{}: {!r} is not a number above {:g}": "{}：{!r} 不是大于 {:g} 的数",
     "{}: {!r} is none of {}": "{}：{!r} 不是下列之一：{}",
     "{}: {!r} is no text": "{}：{!r} 不是文本",
     "{}: {!r} has a zero in it, where it would end": "{}：{!r} 中有零字符，会在那里中断",
@@ -34,6 +34,7 @@ MESSAGES: Dict[str, str] = {
     "libberth cannot be loaded: {}": "无法加载 libberth：{}",
     "libberth speaks version {} of its interface, this package {}": "libberth 的接口版本是 {}，本软件包的是 {}",
     "the program berth is not there": "没有找到程序 berth",
+    "{}: it is no program that can be run": "{}：它不是可以运行的程序",
 
     # leases
     "this lease is in use already: make another one with berth.lease()": "该租约已在使用：请用 berth.lease() 另建一个",
@@ -104,7 +105,20 @@ MESSAGES: Dict[str, str] = {
     "the batch is empty: there is nothing to compute a mean of": "批是空的：没有可求平均的内容",
     "no item of the batch counts for the loss: there is nothing to compute a mean of": "批中没有计入损失的条目：没有可求平均的内容",
     "leave such a batch out": "跳过这样的批",
-    "count: {!r} is not a number of items": "count：{!r} 不是条目数",
+    "count: {!r:.80} is not a number of items": "count：{!r:.80} 不是条目数",
+    "count: a {} cannot be called": "count：{} 不能调用",
+    "loss_fn: a {} does not take the model and a part of the batch": "loss_fn：{} 不接受模型和批的一部分",
+    "optimizer: a {} is no torch.optim.Optimizer": "optimizer：{} 不是 torch.optim.Optimizer",
+    "scaler: a {} is no GradScaler": "scaler：{} 不是 GradScaler",
+    "the loss has no gradients: no parameter that learns went into it": "损失没有梯度：没有可学习的参数参与其中",
+    "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad":
+        "不要用 torch.no_grad()、.detach() 或 .item()；参数应有 requires_grad",
+    "a {} has no items from here to there, so it cannot be split": "{} 不能切片，因此无法拆分",
+    "a {} is no exception": "{} 不是异常",
+    "start {} is below least {}": "start {} 小于 least {}",
+    "memory: a {} cannot be called": "memory：{} 不能调用",
+    "lengths: {} is below 0": "lengths：{} 小于 0",
+    "dataset: a {} loads one already": "dataset：{} 已在加载数据集",
     "reduction: {!r} is none of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
@@ -212,7 +226,7 @@ MESSAGES: Dict[str, str] = {
     "writer: a {} has no add_scalar": "writer：{} 没有 add_scalar",
 
     # profiling
-    "every: {!r} is not a number of seconds above 0": "every：{!r} 不是大于 0 的秒数",
+    "{}: it is a folder": "{}：它是文件夹",
     "this profile is in use, or was: make another one with berth.profile()": "该 profile 正在使用或已用过：请用 berth.profile() 另建一个",
     "{}: there is no such folder, or it cannot be written": "{}：没有这个文件夹，或者不可写",
     "{:.2f} s; trace in {}: https://ui.perfetto.dev opens it": "{:.2f} 秒；轨迹在 {}：可用 https://ui.perfetto.dev 打开",
@@ -264,7 +278,6 @@ MESSAGES: Dict[str, str] = {
     "WORLD_SIZE is {}, and MASTER_ADDR says nothing of where the ranks meet": "WORLD_SIZE 是 {}，而 MASTER_ADDR 没有说明各 rank 在哪里会合",
     "torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE": "torchrun --nproc-per-node {} train.py；或取消 WORLD_SIZE",
     "step: a {} cannot be called": "step：{} 不能调用",
-    "repeat must be at least 1, seconds and win above 0, tolerance at least 0": "repeat 应不小于 1，seconds 和 win 应大于 0，tolerance 应不小于 0",
     "on already": "已经打开",
     "needs model=": "需要 model=",
     "the model has no convolutions of images": "模型没有图像卷积",

@@ -17,7 +17,7 @@ from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from
 from .frameworks import device_of, initialised
 from .language import text
-from .sizes import device_bytes, permille_of, seconds_of, whole, words_of
+from .sizes import device_bytes, number, permille_of, whole, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
@@ -63,7 +63,8 @@ class Lease:
 
     def __repr__(self) -> str:
         has = ", ".join(f"{one['name']} ({one['device']})" for one in self.devices) or "the CPU"
-        return f"<berth.Lease of job {self.job}: {has}>" if self.job else "<berth.Lease, not granted>"
+        ended = ", ended" if self._handle is None else ""
+        return f"<berth.Lease of job {self.job}: {has}{ended}>" if self.job else "<berth.Lease, not granted>"
 
     def __enter__(self) -> "Lease":
         self._ask()
@@ -291,7 +292,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     if not isinstance(name, str):
         raise InvalidRequest(text("name: {!r} is no text", name), "E0104", f"name={str(name)!r}")
     if wait is not None:
-        wait = seconds_of("wait", wait)
+        wait = number("wait", wait)
     request = request_of(gpus, memory, share, cpus, devices)
     return Lease({"request": request, "name": name, "command": [program or "python"]}, None if wait == math.inf else wait, report)
 

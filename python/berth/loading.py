@@ -13,6 +13,7 @@ from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 from .language import text
 from .parts import positive
+from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
 
@@ -127,6 +128,13 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
         A dict of `num_workers`, `pin_memory`, and with workers `prefetch_factor` and `persistent_workers`.
     """
     positive("batch_size", batch_size)
+    number("seconds", seconds, above=True)
+    if step_seconds is not None:
+        number("step_seconds", step_seconds, above=True)
+    if most is not None:
+        whole("most", most, 0)
+    if hasattr(dataset, "batch_sampler") and hasattr(dataset, "dataset"):
+        raise InvalidRequest(text("dataset: a {} loads one already", type(dataset).__name__), hint="berth.dataloader_options(loader.dataset, batch_size=…)")
     try:
         length = len(dataset)
     except TypeError:

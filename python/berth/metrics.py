@@ -10,6 +10,7 @@ from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 from .language import text
 from .readings import NAMES, Recent, resident_bytes
+from .sizes import number
 
 __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
@@ -149,4 +150,4 @@ def tensorboard(writer: Any, *, every: float = 10.0) -> Tensorboard:
     """
     if not callable(getattr(writer, "add_scalar", None)):
         raise InvalidRequest(text("writer: a {} has no add_scalar", type(writer).__name__), hint="torch.utils.tensorboard.SummaryWriter()")
-    return Tensorboard(writer, every)
+    return Tensorboard(writer, number("every", every))

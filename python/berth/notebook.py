@@ -15,7 +15,7 @@ from .frameworks import initialised, needed
 from .language import text
 from .machine import devices
 from .readings import Recent
-from .running import _program
+from .running import program
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
@@ -112,7 +112,7 @@ class Extension:
         if words[0] == "run" and "--" not in words:
             raise InvalidRequest(text("%berth run is for a command: %berth run --gpus 1 -- python train.py; a cell begins with %%berth run"), "E0516",
                                  _usage())
-        return self._stream([_program(), *words])
+        return self._stream([program(), *words])
 
     def _run_cell(self, words: List[str], cell: str) -> Any:
         if words[:1] != ["run"]:
@@ -120,7 +120,7 @@ class Extension:
         with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="cell-", encoding="utf-8") as file:
             file.write(cell)
             file.flush()
-            return self._stream([_program(), *words, "--", sys.executable, file.name])
+            return self._stream([program(), *words, "--", sys.executable, file.name])
 
     def _stream(self, command: List[str]) -> None:
         """Its output as it comes, where the notebook shows that of cells."""

@@ -11,6 +11,9 @@ import errno
 import re
 from typing import Dict, Iterator, List, Optional, Set, Tuple, Type
 
+from .errors import InvalidRequest
+from .language import text
+
 __all__ = ["is_oom", "is_sticky"]
 
 # The last parts of a type's module and name: what it is called in every version.
@@ -116,6 +119,8 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 def _judge(kind: Type[BaseException]) -> str:
     """What an exception's type says: "yes", "no", that its "code" or its "errno" says it, or that its "text" does. Once a type."""
+    if not issubclass(kind, BaseException):
+        raise InvalidRequest(text("a {} is no exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
     for one in kind.__mro__:
         name = f"{one.__module__}.{one.__qualname__}"
         if name in ("builtins.RuntimeError", "builtins.MemoryError", "builtins.Exception"):
@@ -190,6 +195,8 @@ def may_try_again(problem: BaseException) -> bool:
 def is_sticky(problem: Optional[BaseException]) -> bool:
     """Whether the device's context is lost with it: nothing that this process does on the device can work any more. By its text, of
     exceptions that frameworks raise for that."""
+    if problem is not None:
+        _is_oom_itself(problem)  # it is an exception
     return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))
 
 

@@ -129,10 +129,18 @@ def _length(x: Any) -> int:
     if shape:
         return int(shape[0])  # also of a sparse matrix, which has no len()
     try:
-        return len(x)
+        length = len(x)
     except TypeError:
         raise InvalidRequest(text("a {} has no length, so it cannot be split", type(x).__name__), "E0560",
                              text("make a list of it, or split what it yields")) from None
+    if not hasattr(type(x), "__getitem__"):
+        raise _no_slices(x)
+    return length
+
+
+def _no_slices(x: Any) -> InvalidRequest:
+    return InvalidRequest(text("a {} has no items from here to there, so it cannot be split", type(x).__name__), "E0560",
+                          text("make a list of it, or split what it yields"))
 
 
 def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
@@ -141,7 +149,10 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
         return one if _is_shared(one) else _part(one, length, which)
 
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
-        return x[which]
+        try:
+            return x[which]
+        except TypeError as why:  # a deque, for one
+            raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:
         return _like(x, {key: inside(one) for key, one in named.items()}, which)

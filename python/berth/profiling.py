@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from .errors import InvalidRequest
 from .language import text
 from .readings import Reading, read, resident_bytes
+from .sizes import number
 
 __all__ = ["Profile", "profile"]
 
@@ -91,11 +93,15 @@ class Profile:
             events.append({"ph": "X", "name": _BLOCK, "pid": os.getpid(), "tid": os.getpid(), "ts": begun, "dur": self.seconds * 1e6})
         assert self._sampler is not None
         events.extend(_counters(self._sampler.samples, float(begun)))
-        folder = os.path.dirname(os.path.abspath(self._path))
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".json")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({**rest, "traceEvents": events}, file)
-        os.replace(temporary, self._path)
+        temporary = f"{self._path}.{os.getpid()}"
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                json.dump({**rest, "traceEvents": events}, file)
+            os.replace(temporary, self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+            raise
 
     def _framework_events(self) -> Tuple[List[Event], Event]:
         """The framework's own trace: its events, and what it says beside them."""
@@ -187,9 +193,14 @@ def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float
     ...     os.listdir(folder), len(seen.summary.splitlines()) <= 10
     (['trace.json'], True)
     """
-    if not every > 0:
-        raise InvalidRequest(text("every: {!r} is not a number of seconds above 0", every), "E0104")
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    number("every", every, above=True)
+    try:
+        whole = os.path.abspath(os.fsdecode(path))  # also where the block goes to another folder
+    except TypeError:
+        raise InvalidRequest(text("{}: {!r} is no text", "path", path), "E0104") from None
+    folder = os.path.dirname(whole)
     if not os.access(folder, os.W_OK):
         raise InvalidRequest(text("{}: there is no such folder, or it cannot be written", folder), "E0110")
-    return Profile(os.fspath(path), every, report)
+    if os.path.isdir(whole):
+        raise InvalidRequest(text("{}: it is a folder", whole), "E0110", os.path.join(whole, "trace.json"))
+    return Profile(whole, every, report)

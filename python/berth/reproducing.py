@@ -13,6 +13,7 @@ from .errors import InvalidRequest
 from .frameworks import needed
 from .language import text
 from .machine import _table
+from .sizes import number
 
 __all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
 
@@ -170,6 +171,8 @@ def _array(x: Any) -> Tuple[Any, str]:
     name = str(getattr(x, "dtype", type(x).__name__)).split(".")[-1]
     if hasattr(x, "detach"):
         x = x.detach().cpu()
+        x = x.dequantize() if getattr(x, "is_quantized", False) else x
+        x = x.to_dense() if "strided" not in str(getattr(x, "layout", "strided")) else x
         x = (x.double() if x.is_floating_point() else x).numpy()
     elif hasattr(x, "get") and hasattr(x, "__cuda_array_interface__"):
         x = x.get()
@@ -205,8 +208,8 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
     different: the keys of the results: ['loss', 'lost'] are in one alone
     """
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not value >= 0:
-            raise InvalidRequest(text("{}: {!r} is no number of at least 0", name, value), "E0104")
+        if value is not None:
+            number(name, value)
     worst = absolute = relative = 0.0
     where = ""
     try:

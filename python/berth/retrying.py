@@ -20,7 +20,7 @@ from .errors import BerthError, InvalidRequest
 from .language import text
 from .oom import is_oom, is_sticky, may_try_again, members
 from .randomness import kept, unused
-from .sizes import seconds_of, whole
+from .sizes import number, whole
 
 __all__ = ["ContextLost", "retry", "release_memory"]
 
@@ -87,7 +87,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
 
 
 def first_line(problem: BaseException) -> str:
-    return str(problem).split("\n", 1)[0][:200]
+    return str(problem).split("\n", 1)[0][:200] or type(problem).__name__
 
 
 def name_of(function: Any) -> str:
@@ -166,7 +166,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
                                  report=report)
     whole("tries", tries, 1)
     for name, value in (("first", first), ("factor", factor), ("most", most), ("jitter", jitter)):
-        seconds_of(name, value)
+        number(name, value)
     check_callable(function, "retry", "tries")
     _check(function)
     call = cast(Callable[..., Any], function)

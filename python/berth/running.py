@@ -63,15 +63,19 @@ class Finished:
         return self
 
 
-def _program() -> str:
-    found = os.environ.get("BERTH_PROGRAM") or _library._program() or shutil.which("berth")
+def program() -> str:
+    """The path of `berth`."""
+    named = os.environ.get("BERTH_PROGRAM")
+    found = named or _library._program() or shutil.which("berth")
     if not found:
-        raise BrokerUnavailable(text("the program berth is not there"), "E0550", "pip install --force-reinstall berth")
+        raise BrokerUnavailable(text("the program berth is not there"), "E0550", _library._MENDS)
+    if named and not (os.path.isfile(named) and os.access(named, os.X_OK)):
+        raise BrokerUnavailable(text("{}: it is no program that can be run", named), "E0550", "unset BERTH_PROGRAM")
     return found
 
 
 def _line(command: Sequence[Word], report: str, wishes: Mapping[str, Any]) -> List[str]:
-    words = [_program(), "run", "--report", report]
+    words = [program(), "run", "--report", report]
     request = request_of(*(wishes[name] for name in ("gpus", "memory", "share", "cpus", "devices")))
     for option, key, form in (("--gpus", "gpus", str), ("--cpus", "cpus", str), ("--memory", "memory_bytes", "{}B".format),
                               ("--share", "share_permille", lambda part: str(part / 1000)), ("--devices", "devices", ",".join)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from .errors import InvalidRequest
 from .language import text
 from .parts import positive
-from .sizes import bytes_of
+from .sizes import bytes_of, number, whole
 
 __all__ = ["DynamicBatchSampler"]
 
@@ -56,12 +57,16 @@ class DynamicBatchSampler:
             positive("max_tokens", max_tokens)
         if max_items is not None:
             positive("max_items", max_items)
-        if not 0 <= rank < positive("ranks", ranks):
+        if not whole("rank", rank, 0) < positive("ranks", ranks):
             raise InvalidRequest(text("rank: {!r} is not one of {}", rank, ranks), "E0104")
+        if memory is not None and not callable(memory):
+            raise InvalidRequest(text("memory: a {} cannot be called", type(memory).__name__), hint="memory=lambda items, longest: items * longest * 4096")
         try:
             self.lengths = [int(one) for one in lengths]
-        except TypeError:
+        except (TypeError, ValueError):
             raise InvalidRequest(text("lengths: a {} is no sequence of numbers", type(lengths).__name__), "E0560") from None
+        if min(self.lengths, default=0) < 0:
+            raise InvalidRequest(text("lengths: {} is below 0", min(self.lengths)), "E0560")
         self._tokens, self._memory, self._items = max_tokens, memory, max_items
         self._budget = bytes_of(budget, "budget") if budget is not None else 0
         self._shuffle, self._seed, self._epoch, self._rank, self._ranks = shuffle, seed, 0, rank, ranks
@@ -77,7 +82,7 @@ class DynamicBatchSampler:
         if self._items is not None and items > self._items:
             return False
         if self._memory is not None:
-            return self._memory(items, longest) <= self._budget
+            return number("memory", self._memory(items, longest), -math.inf) <= self._budget
         return self._tokens is None or items * longest <= self._tokens
 
     def set_epoch(self, epoch: int) -> None:

@@ -111,11 +111,14 @@ def words_of(devices: Any) -> "list[str]":
     return words
 
 
-def seconds_of(name: str, value: Any) -> float:
-    """At least 0."""
-    if isinstance(value, (bool, str)) or not _is_number(value) or not float(value) >= 0:
-        raise InvalidRequest(text("{}: {!r} is not a number of seconds of at least 0", name, value), "E0104")
-    return float(value)
+def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> float:
+    """At least so much, or more than that."""
+    known = not isinstance(value, (bool, str)) and _is_number(value)
+    if known and (float(value) > least if above else float(value) >= least):
+        return float(value)
+    if above:
+        raise InvalidRequest(text("{}: {!r} is not a number above {:g}", name, value, least), "E0104")
+    raise InvalidRequest(text("{}: {!r} is not a number of at least {:g}", name, value, least), "E0104")
 
 
 def _is_number(value: Any) -> bool:

@@ -17,6 +17,7 @@ from .oom import is_oom
 from .parts import length_of, positive
 from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
+from .sizes import number
 from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
@@ -97,6 +98,9 @@ class _Step:
                 if getattr(loss, "numel", int)() != 1:
                     raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
                                          hint=text("its mean, or with reduction='sum' its sum"))
+                if not loss.requires_grad:
+                    raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
+                        "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
                 share = part.share(loss, self.reduction)
                 total = total + share.detach()
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
@@ -196,6 +200,8 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     for name, value in (("batch_norm", batch_norm), ("in_batch", in_batch)):
         if value not in _CHOICES:
             raise InvalidRequest(text("{}: {!r} is none of {}", name, value, ', '.join(_CHOICES)), "E0003")
+    if clip_norm is not None:
+        clip_norm = number("clip_norm", clip_norm, above=True)
     length, known = length_of(batch), _known.setdefault(inner(model), _Known())
     first = positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
     loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
@@ -208,6 +214,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+    _check_callables(torch, loss_fn, optimizer, count, scaler)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
     kinds = " ".join(kind.__name__ for kind in type(model).__mro__)
@@ -222,6 +229,19 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     if ranked:
         _share_buffers(torch, model, together)
     return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+
+
+def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
+    """What is in another's place, or missing."""
+    mean = "loss_fn=lambda model, part: F.cross_entropy(model(part['x']), part['labels'])"
+    if not callable(loss_fn) or isinstance(loss_fn, torch.nn.modules.loss._Loss):
+        raise InvalidRequest(text("loss_fn: a {} does not take the model and a part of the batch", type(loss_fn).__name__), hint=mean)
+    if not hasattr(optimizer, "param_groups"):
+        raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(optimizer).__name__))
+    if count is not None and not callable(count):
+        raise InvalidRequest(text("count: a {} cannot be called", type(count).__name__), hint="count=lambda batch: (batch['labels'] != -100).sum()")
+    if scaler is not None and not hasattr(scaler, "scale"):
+        raise InvalidRequest(text("scaler: a {} is no GradScaler", type(scaler).__name__), hint="scaler=torch.amp.GradScaler()")
 
 
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:

@@ -235,6 +235,35 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(code), "1 True True\n")
 
 
+class Installed(OnAMachine):
+    """What a package says that is not whole, or is called by another way."""
+    machine = "workstation-4090"
+
+    def test_a_library_or_a_program_that_cannot_be_used_is_named(self):
+        tell = """
+            for use in (berth.devices, lambda: berth.run(['true'], capture=True)):
+                try: use(); print('done')
+                except berth.BrokerUnavailable as problem: print(problem.id, problem.hint, problem.args[0])
+            """
+        for variables, words in (({"BERTH_LIBRARY": "/no/such"}, ("E0550 unset BERTH_LIBRARY", "/no/such")), ({"BERTH_LIBRARY": "libc.so.6"}, ("berth_abi",)),
+                                 ({"BERTH_LIBRARY": __file__}, ("invalid ELF header", )), ({"BERTH_PROGRAM": "/no/such"}, ("E0550 unset BERTH_PROGRAM", "/no/such")),
+                                 ({"BERTH_PROGRAM": "/tmp"}, ("E0550 unset BERTH_PROGRAM", "/tmp"))):
+            said = self.prints(tell, **variables)
+            for word in words:
+                self.assertIn(word, said)
+
+    def test_the_package_can_be_called(self):
+        call = [sys.executable, "-m", "berth"]
+        done = subprocess.run([*call, "ls", "--json"], env=self.variables, capture_output=True, text=True)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["devices"][0]["name"]), (0, "NVIDIA GeForce RTX 4090"))
+        self.assertEqual(subprocess.run([*call, "no-such"], env=self.variables, capture_output=True).returncode, 2)
+        done = subprocess.run(call, env={**self.variables, "BERTH_PROGRAM": "/no/such"}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, "Traceback" in done.stderr, "E0550" in done.stderr), (1, False, True))
+
+    def test_a_lease_that_has_ended_says_so(self):
+        self.assertEqual(self.prints("with berth.lease(gpus=1) as lease: print('ended' in repr(lease))\nprint('ended' in repr(lease))"), "False\nTrue\n")
+
+
 class Speed(unittest.TestCase):
     """No times are asserted; benchmarks/ has them."""
 

@@ -106,6 +106,7 @@ class Again(unittest.TestCase):
                 tries.clear()
                 self.assertEqual(berth.fit_batch(step, start=4)(), 2)
             self.assertIn("Step" if isinstance(step, Step) else "__call__", said.getvalue())
+            self.assertIn("(MemoryError)", said.getvalue(), "an error without a text is named by its type")
 
     def test_what_has_ended_is_not_tried_again(self):
         for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):

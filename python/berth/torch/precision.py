@@ -9,6 +9,7 @@ from typing import Any, ContextManager, Optional
 from ..errors import InvalidRequest, Unsupported
 from ..frameworks import needed
 from ..language import text
+from ..sizes import number
 
 __all__ = ["Amp", "amp"]
 
@@ -52,6 +53,7 @@ class Amp:
         torch = needed("torch", "torch.amp")
         norm = None
         if clip_norm is not None:
+            number("clip_norm", clip_norm, above=True)
             if self.scaler is not None:
                 self.scaler.unscale_(self.optimizer)
             norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm))
@@ -93,6 +95,10 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     if precision not in _PRECISIONS:
         raise InvalidRequest(text("precision: {!r} is none of {}", precision, ', '.join(_PRECISIONS)), "E0003")
     torch = needed("torch", "torch.amp")
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+    if not hasattr(optimizer, "param_groups"):
+        raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(optimizer).__name__))
     parameters = list(model.parameters())
     if not parameters:
         raise InvalidRequest(text("the model has no parameters, so it is on no device"))

@@ -13,6 +13,7 @@ from ..language import text
 from ..machine import _table
 from ..randomness import kept
 from ..retrying import attempt, first_line, release_memory
+from ..sizes import number, whole
 from .measuring import drift, timed
 
 __all__ = ["Trial", "TuneReport", "tune"]
@@ -160,8 +161,10 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
     """
     if not callable(step):
         raise InvalidRequest(text("step: a {} cannot be called", type(step).__name__))
-    if repeat < 1 or not seconds > 0 or not win > 0 or tolerance < 0:
-        raise InvalidRequest(text("repeat must be at least 1, seconds and win above 0, tolerance at least 0"), "E0104")
+    whole("repeat", repeat, 1)
+    number("seconds", seconds, above=True)
+    number("win", win, above=True)
+    number("tolerance", tolerance)
     torch = needed("torch", "torch.tune")
     holder: Dict[str, Any] = {"model": model}
     state = _State(model, optimizer)
