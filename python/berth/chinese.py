@@ -212,6 +212,7 @@ MESSAGES: Dict[str, str] = {
     "no GPU": "没有 GPU",
     "%berth run is for a command: %berth run --gpus 1 -- python train.py; a cell begins with %%berth run":
         "%berth run 用于命令：%berth run --gpus 1 -- python train.py；单元格以 %%berth run 开头",
+    "%berth {}: {}": "%berth {}：{}",
     "%%berth {}: a cell can be run, and nothing else": "%%berth {}：单元格只能 run",
     "{} ended with {}": "{} 以 {} 结束",
 

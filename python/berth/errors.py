@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from .language import text
+from .language import text, width
 
 __all__ = [
     "BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
@@ -35,7 +35,10 @@ class BerthError(Exception):
         if self.id:
             first, _, rest = said.partition("\n")
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
-        return said + ("\n" + text("hint: {}", self.hint) if self.hint else "")
+        if not self.hint:
+            return said
+        more = "\n" + " " * width(text("hint: {}", ""))  # lines stand under the first one
+        return f"{said}\n" + text("hint: {}", self.hint.replace("\n", more))
 
 
 class InvalidRequest(BerthError, ValueError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["is_chinese", "text"]
+__all__ = ["is_chinese", "text", "width"]
 
 
 def is_chinese() -> bool:
@@ -31,3 +31,11 @@ def text(english: str, *values: object) -> str:
         from .chinese import MESSAGES
         english = MESSAGES.get(english, english)
     return english.format(*values) if values else english
+
+
+def width(shown: str) -> int:
+    """Of a terminal's columns: a Chinese character has two."""
+    if shown.isascii():
+        return len(shown)
+    import unicodedata  # at the first Chinese, not with `import berth`
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in shown)

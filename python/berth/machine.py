@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import unicodedata
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library
-from .language import text
+from .language import text, width
 
 __all__ = ["Device", "Process", "Snapshot", "devices", "processes", "snapshot"]
 
@@ -22,13 +21,8 @@ def _size(count: Optional[int]) -> str:
 def _table(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
     """Columns for a terminal."""
     lines = [_in_their_language(titles), *map(list, rows)]
-    widths = [max(_width(line[at]) for line in lines) for at in range(len(titles))]
-    return "\n".join("  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths)).rstrip() for line in lines)
-
-
-def _width(cell: str) -> int:
-    """Of a terminal's columns: a Chinese character has two."""
-    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in cell) if not cell.isascii() else len(cell)
+    widths = [max(width(line[at]) for line in lines) for at in range(len(titles))]
+    return "\n".join("  ".join(cell + " " * (most - width(cell)) for cell, most in zip(line, widths)).rstrip() for line in lines)
 
 
 def _in_their_language(titles: Sequence[str]) -> List[str]:

@@ -101,9 +101,22 @@ class Extension:
 
     def magic(self, line: str, cell: Optional[str] = None) -> Any:
         """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
-        words = shlex.split(line)
+        try:
+            return self._magic(line, cell)
+        except BerthError as problem:  # where in Berth it was raised helps nobody here
+            said = [f"{type(problem).__name__}: {problem}"]
+            setattr(problem, "_render_traceback_", lambda *how: said)
+            raise
+
+    def _magic(self, line: str, cell: Optional[str]) -> Any:
+        try:
+            words = shlex.split(line)
+        except ValueError as why:
+            raise InvalidRequest(text("%berth {}: {}", line, why), "E0551", _usage()) from None
         if cell is not None:
             return self._run_cell(words, cell)
+        if words == ["status"]:
+            return print(self.line())
         if words[:1] == ["status"] and words[1:] in (["on"], ["off"]):
             self.status = words[1] == "on"
             return self.after()
@@ -136,7 +149,7 @@ class Extension:
             started.stdout.close()
             code = started.wait()
         if code:
-            raise BerthError(text("{} ended with {}", ' '.join(command[1:3]), code), "E0571")
+            raise BerthError(text("{} ended with {}", f"berth {command[1]}", code), "E0571")
 
 
 _loaded: List[Extension] = []

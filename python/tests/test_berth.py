@@ -264,6 +264,13 @@ class Installed(OnAMachine):
         self.assertEqual(self.prints("with berth.lease(gpus=1) as lease: print('ended' in repr(lease))\nprint('ended' in repr(lease))"), "False\nTrue\n")
 
 
+class Errors(unittest.TestCase):
+    def test_lines_of_a_hint_stand_under_each_other(self):
+        problem = berth.Refused("no room", "E0412", "one\ntwo")
+        self.assertEqual(str(problem), "no room (E0412)\nhint: one\n      two")
+        self.assertEqual(problem.hint, "one\ntwo")
+
+
 class Speed(unittest.TestCase):
     """No times are asserted; benchmarks/ has them."""
 

@@ -168,11 +168,12 @@ class Notebooks(OnAMachine):
         magic('run --gpus 1 --report none', "import os; print('on', os.environ['CUDA_VISIBLE_DEVICES'])")
         magic('ls')
         print(type(magic('')).__name__)
-        for bad in (lambda: magic('ls', 'x'), lambda: magic('run train.py')):
+        magic('status')
+        for bad in (lambda: magic('ls', 'x'), lambda: magic('run train.py'), lambda: magic("ls 'unclosed")):
             try: bad()
-            except berth.InvalidRequest as problem: print(problem.id)
+            except berth.InvalidRequest as problem: print(problem.id, problem._render_traceback_() == [f'InvalidRequest: {problem}'])
         try: magic('run --gpus 1 --report none', "raise SystemExit(4)")
-        except berth.BerthError as problem: print(problem.id)
+        except berth.BerthError as problem: print(problem)
         cell("x = 1\\n!export CUDA_VISIBLE_DEVICES=0\\n!pip list\\n!FOO=1\\n!FOO=1 command")
         berth.unload_ipython_extension(shell); print(shell.magics, shell.events.found)
         """
@@ -180,7 +181,8 @@ class Notebooks(OnAMachine):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("on 0\n"), done.stdout)
         self.assertIn("NVIDIA GeForce RTX 4090", done.stdout)
-        self.assertTrue(done.stdout.endswith("DeviceList\nE0002\nE0516\nE0571\n{} {}\n"), done.stdout)
+        self.assertRegex(done.stdout, "DeviceList\nGPU 0 NVIDIA GeForce RTX 4090: .* GiB.*\nE0002 True\nE0516 True\nE0551 True\n"
+                                      r"berth run ended with 4 \(E0571\)\n\{\} \{\}\n$")
         self.assertEqual(done.stderr.count("in a shell that ends with the line"), 2, done.stderr)
 
     def test_a_variable_that_comes_too_late(self):
@@ -206,11 +208,13 @@ class Notebooks(OnAMachine):
             print('GPU 0 NVIDIA GeForce RTX 4090' in shown[0][0], shown[-1][1])
             shell.run_cell_magic('berth', 'run --gpus 1 --report none', 'print(6 * 7)')
             print(shell.run_cell('%%berth run --gpus 1 --report none\\nprint("cell")').success)
+            shell.run_cell('%%berth run --gpus 9 --report none\\npass')
             shell.run_line_magic('unload_ext', 'berth')
             """
         done = self.python(code)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.endswith("True True\n42\ncell\nTrue\n"), done.stdout)
+        self.assertIn("True True\n42\ncell\nTrue\nerror: 1 GPU is here, 9 were asked for (E0411)\n", done.stdout)
+        self.assertNotIn("Traceback", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
