@@ -79,4 +79,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> List[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*__all__, "torch", *(name for name in globals() if name.startswith("__"))})

@@ -152,7 +152,7 @@ MESSAGES: Dict[str, str] = {
     "the {} items": "这 {} 个条目",
     "{} of the {} items": "{} 个条目（共 {} 个）",
     "the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does not count what it is a mean of":
-        "{} 的损失是 {:.6g}，而各份合起来是 {:.6g}：它取决于哪些条目在一起，或者 `count` 所数的不是它求平均的对象",
+        "{}的损失是 {:.6g}，而各份合起来是 {:.6g}：它取决于哪些条目在一起，或者 `count` 所数的不是它求平均的对象",
     "count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}":
         "count=lambda batch: (batch['labels'] != -100).sum()，有类别权重时用 weight[batch['labels']].sum()；或者{}",
     "whether the loss can be split was not checked: {}": "没有检查损失能否拆分：{}",
@@ -229,6 +229,8 @@ MESSAGES: Dict[str, str] = {
     # profiling
     "{}: it is a folder": "{}：它是文件夹",
     "this profile is in use, or was: make another one with berth.profile()": "该 profile 正在使用或已用过：请用 berth.profile() 另建一个",
+    "another profile is in use, and PyTorch has one at a time": "另一个 profile 正在使用，而 PyTorch 一次只能有一个",
+    "one block around both": "用一个块包住两者",
     "{}: there is no such folder, or it cannot be written": "{}：没有这个文件夹，或者不可写",
     "{:.2f} s; trace in {}: https://ui.perfetto.dev opens it": "{:.2f} 秒；轨迹在 {}：可用 https://ui.perfetto.dev 打开",
     "processor: {:.1f} of {} cores busy with this process": "处理器：本进程占用 {:.1f} 个核心（共 {} 个）",
@@ -264,9 +266,9 @@ MESSAGES: Dict[str, str] = {
     "different: {}": "不同：{}",
     " at {}": "，位于 {}",
     "{}: at most {:.3g} absolute, {:.3g} relative, {:.3g} of the tolerance{}": "{}：最大绝对差 {:.3g}，相对差 {:.3g}，为容差的 {:.3g} 倍{}",
-    "the keys of {}: {} are in one alone": "{} 的键：{} 只在其中一个里",
-    "the lengths of {}: {} and {}": "{} 的长度：{} 与 {}",
-    "the shapes of {}: {} and {}": "{} 的形状：{} 与 {}",
+    "the keys of {}: {} are in one alone": "{}的键：{} 只在其中一个里",
+    "the lengths of {}: {} and {}": "{}的长度：{} 与 {}",
+    "the shapes of {}: {} and {}": "{}的形状：{} 与 {}",
     "a {}{} cannot be compared": "无法比较 {}{}",
     "tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them": "张量、数的数组、数或文本，或由它们组成的 dict、list 和 tuple",
 

@@ -18,6 +18,9 @@ from .sizes import device_bytes
 __all__ = ["limit_memory"]
 
 
+_own: Dict[str, str] = {}  # what the last call has set
+
+
 def _version(package: str) -> Optional[Tuple[int, ...]]:
     """Of what is installed; nothing is imported for it."""
     try:
@@ -67,7 +70,7 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
 
     JAX takes that part at its start and no more; CuPy takes no more; TensorFlow begins with little and grows without a limit; PyTorch keeps its memory
     in pieces that can grow, and is held to the limit where it is loaded and its GPU in use, by its own call. What is set in the environment already
-    stays. It is an agreement with these frameworks, and nothing that the driver enforces.
+    stays, but for what an earlier call has set. It is an agreement with these frameworks, and nothing that the driver enforces.
 
     Parameters
     ----------
@@ -102,8 +105,13 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
     if already and already != "PyTorch":
         raise TooLate(text("{} has initialised its devices already, and taken its memory", already),
                       hint=text("berth.limit_memory() above the first use of a device"))
+    for name, value in _own.items():  # of an earlier call: this one is in its place
+        if os.environ.get(name) == value:
+            del os.environ[name]
     done = {name: value for name, value in settings(limit, whole).items() if name not in os.environ and not _other_name_is_set(name)}
     os.environ.update(done)
+    _own.clear()
+    _own.update(done)
     torch: Any = sys.modules.get("torch")
     if already == "PyTorch":
         for at in range(torch.cuda.device_count()):

@@ -44,6 +44,9 @@ class _Sampler:
         self._thread.join()
 
 
+_in_use: List["Profile"] = []  # with PyTorch's profiler
+
+
 class Profile:
     """What `berth.profile` gives; `summary` has the ten lines after the block."""
 
@@ -60,6 +63,9 @@ class Profile:
             raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))
         torch = sys.modules.get("torch")
         if torch is not None:
+            if _in_use:
+                raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
+            _in_use.append(self)
             kinds = [torch.profiler.ProfilerActivity.CPU]
             if torch.cuda.is_available():
                 kinds.append(torch.profiler.ProfilerActivity.CUDA)
@@ -74,6 +80,8 @@ class Profile:
 
     def __exit__(self, *what: Any) -> None:
         assert self._sampler is not None
+        if self in _in_use:
+            _in_use.remove(self)
         self._sampler.stop()
         self.seconds = time.perf_counter() - self._begun
         self._processor = time.process_time() - self._processor

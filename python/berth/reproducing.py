@@ -10,7 +10,7 @@ import sys
 from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
 from .errors import InvalidRequest
-from .frameworks import needed
+from .frameworks import initialised, needed
 from .language import text
 from .machine import _table
 from .sizes import number
@@ -102,8 +102,10 @@ def reproducible(seed: int = 0) -> Switches:
         flags = os.environ.get("XLA_FLAGS", "")
         if "deterministic_ops" not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
-        done.append(Switch("XLA_FLAGS", "--xla_gpu_deterministic_ops=true", text("slower scatters and reductions on a GPU"),
-                           text("random numbers come from your keys")))
+        note = text("random numbers come from your keys")
+        if initialised() == "JAX":
+            note = text("too late for this process: a GPU is in use already") + "; " + note
+        done.append(Switch("XLA_FLAGS", os.environ["XLA_FLAGS"], text("slower scatters and reductions on a GPU"), note))
     return Switches(done)
 
 

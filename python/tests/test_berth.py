@@ -282,7 +282,7 @@ class Speed(unittest.TestCase):
 
     def test_names_are_looked_up_once(self):
         self.assertIs(berth.is_oom, importlib.import_module("berth.oom").is_oom)
-        self.assertEqual(sorted(set(berth.__all__) - set(dir(berth))), [])
+        self.assertEqual([one for one in dir(berth) if not one.startswith("__")], sorted([*berth.__all__, "torch"]))
         with self.assertRaises(AttributeError):
             berth.nothing
 

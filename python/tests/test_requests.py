@@ -73,6 +73,13 @@ class Requests(unittest.TestCase):
                 (lambda: berth.tensorboard(type("Writer", (), {"add_scalar": print})(), every="x"), "every")])
             self.assertEqual(os.listdir(folder), [])
 
+    def test_one_profile_at_a_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                with berth.profile(folder + "/one.json", report=False):
+                    self.refused([(berth.profile(folder + "/two.json", report=False).__enter__, "another profile")])
+            self.assertEqual(os.listdir(folder), ["one.json"])
+
     def test_a_trace_is_where_it_was_asked_for_and_others_may_read_it(self):
         before = os.getcwd()
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
