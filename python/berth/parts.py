@@ -47,18 +47,29 @@ def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None)
     return _part(x, length_of(x), slice(first, last, step), outermost=True)
 
 
+def _shape(x: Any) -> Any:
+    """Of a tensor or array; of what has none, or none of one kind, nothing."""
+    try:
+        return getattr(x, "shape", None)
+    except Exception:  # PyTorch's nested tensors; a dict that gives its keys as attributes
+        return None
+
+
 def _is_shared(x: Any) -> bool:
     """It belongs to all items, and is in every part: a switch, a number, nothing."""
-    return x is None or isinstance(x, (bool, int, float)) or getattr(x, "shape", None) == ()
+    return x is None or isinstance(x, (bool, int, float)) or _shape(x) == ()
 
 
 def _fields(x: Any) -> Optional[Dict[Any, Any]]:
-    """Of what has names for what stands side by side in it."""
+    """Of what has names for what stands side by side in it; a TensorDict has a shape besides, and takes parts of itself."""
     if isinstance(x, collections.abc.Mapping):
-        return {key: x[key] for key in x}
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return {field.name: getattr(x, field.name) for field in dataclasses.fields(x) if hasattr(x, field.name)}
-    return None
+        return None if hasattr(type(x), "shape") else {key: x[key] for key in x}
+    if not dataclasses.is_dataclass(x) or isinstance(x, type):
+        return None
+    names = [field.name for field in dataclasses.fields(x)]
+    if "shape" not in names and hasattr(type(x), "shape"):
+        return None
+    return {name: getattr(x, name) for name in names if hasattr(x, name)}
 
 
 def _side_by_side(x: Any) -> bool:
@@ -66,19 +77,19 @@ def _side_by_side(x: Any) -> bool:
     that a loader has put together, each of one kind."""
     if not isinstance(x, (tuple, list)):
         return False
-    if any(getattr(one, "shape", ()) for one in x):
+    if any(_shape(one) for one in x):
         return True
     return isinstance(x, tuple) and any(isinstance(one, list) or (isinstance(one, tuple) and _of_one_kind(one)) for one in x)
 
 
 def _of_one_kind(x: Sequence[Any]) -> bool:
     """Tensors, or dicts."""
-    return all(isinstance(one, collections.abc.Mapping) for one in x) or (all(getattr(one, "shape", ()) for one in x) and _alike(x))
+    return all(isinstance(one, collections.abc.Mapping) for one in x) or (all(_shape(one) for one in x) and _alike(x))
 
 
 def _alike(x: Sequence[Any]) -> bool:
     """Tensors or arrays of one type and as many dimensions: what items of different sizes are."""
-    return len({(len(getattr(one, "shape", ())), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
+    return len({(len(_shape(one) or ()), str(getattr(one, "dtype", type(one)))) for one in x}) == 1
 
 
 def _images(x: Sequence[Any]) -> bool:
@@ -106,7 +117,7 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
     few = bool(as_fields) and len(x) <= as_fields[0][0]
     if outermost:
         return as_items if not as_fields or (_images(x) and not few and as_fields[0][0] > 1) else as_fields
-    different = len({getattr(one, "shape", None) for one in x}) > 1
+    different = len({_shape(one) for one in x}) > 1
     return as_items + as_fields if not as_fields or (_images(x) and (different or not few)) else as_fields + as_items
 
 
@@ -125,12 +136,12 @@ def _common(fields: Dict[Any, Any]) -> List[int]:
 
 
 def _length(x: Any) -> int:
-    shape = getattr(x, "shape", None)
+    shape = _shape(x)
     if shape:
         return int(shape[0])  # also of a sparse matrix, which has no len()
     try:
         length = len(x)
-    except TypeError:
+    except (TypeError, RuntimeError):
         raise InvalidRequest(text("a {} has no length, so it cannot be split", type(x).__name__), "E0560",
                              text("make a list of it, or split what it yields")) from None
     if not hasattr(type(x), "__getitem__"):
@@ -151,7 +162,7 @@ def _part(x: Any, length: int, which: slice, outermost: bool = False) -> Any:
     if not next(fields for found, fields in _ways(x, outermost) if found == length):
         try:
             return x[which]
-        except TypeError as why:  # a deque, for one
+        except (TypeError, NotImplementedError) as why:  # a deque, a sparse tensor
             raise _no_slices(x) from why
     named = _fields(x)
     if named is not None:

@@ -387,6 +387,12 @@ class Batches(unittest.TestCase):
                 ({"views": [Array(8, 3), Array(8, 5)], "y": Array(8)}, {"views": [Array(2, 3), Array(2, 5)], "y": Array(2)}),
                 ([Array(4, 10, 8), Array(4, 12, 8)], [Array(2, 10, 8), Array(2, 12, 8)])):
             self.assertEqual(next(berth.chunked(batch, 2)), first)
+        class Table(collections.UserDict):  # as TensorDict: a dict of fields, that takes parts of itself
+            shape = (5,)
+
+            def __getitem__(self, which):
+                return [which] if isinstance(which, slice) else self.data[which]
+        self.assertEqual(list(berth.chunked(Table(x=[1, 2]), 3)), [[slice(0, 3)], [slice(3, 6)]])
         for bad in ((Array(4, 2), Array(2, 1)), {"x": Array(3), "y": [1, 2]}, [Array(4, 2), Array(3, dtype="int64")]):
             self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
 
