@@ -94,7 +94,8 @@ def questions():
 
 
 def steps(torch, turns=15):
-    """{name: median milliseconds} of a training step in two parts: by hand, by split_step, and by split_step after a try that runs out."""
+    """{name: median microseconds} of a training step in two parts: by hand, by split_step, without a count (its loss is compared each time), and after
+    a try that runs out."""
     import berth
     from berth import splitting
     torch.manual_seed(0)
@@ -109,6 +110,9 @@ def steps(torch, turns=15):
             raise RuntimeError(OOM)
         return loss(model, part)
 
+    def items(part):
+        return len(part[0])
+
     def by_hand():
         optimizer.zero_grad(set_to_none=True)
         for one, other in zip(batch[0].split(512), batch[1].split(512)):
@@ -117,8 +121,9 @@ def steps(torch, turns=15):
 
     def recovered():
         splitting._known[model].items = 0  # as if it were the first time; the loss is known to be one that can be split
-        berth.split_step(model, short, optimizer, batch, report=False)
-    calls = {"by hand": by_hand, "split_step": lambda: berth.split_step(model, loss, optimizer, batch, parts=2), "recovered": recovered}
+        berth.split_step(model, short, optimizer, batch, count=items, report=False)
+    calls = {"by hand": by_hand, "split_step": lambda: berth.split_step(model, loss, optimizer, batch, parts=2, count=items), "recovered": recovered,
+             "without a count": lambda: berth.split_step(model, loss, optimizer, batch, parts=2)}
     times = {name: [] for name in calls}
     for turn in range(turns + 1):
         for name, call in calls.items():
@@ -154,6 +159,7 @@ def rows(arguments):
     if "torch" in sys.modules:
         took = steps(sys.modules["torch"])
         yield row("a step in two parts, split_step", took["split_step"], "by hand", took["by hand"])
+        yield row("the same without a count, split_step", took["without a count"], "by hand", took["by hand"])
         yield row("the same, after memory ran out", took["recovered"], "split_step", took["split_step"])
         yield row("what recovery adds to the step", max(0.0, took["recovered"] - took["split_step"]), "goal: 5 %", 0.05 * took["split_step"])
     starts = measured({"import": lambda: subprocess.run([sys.executable, "-c", "import berth"], env=IMPORTS, check=True),

@@ -81,7 +81,7 @@ def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batc
     name, place, places = _where(function)
     smaller = _POLICIES[policy] if reduce_batch_size_fn is None else _asked(reduce_batch_size_fn)
     call = cast(Callable[..., Any], function)
-    sized = _with_size_first(call, name, place)
+    sized = call if place == 0 else _with_size_first(call, name, place)
 
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:

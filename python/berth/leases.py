@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import json
 import math
@@ -30,8 +29,9 @@ _holding = threading.Lock()
 
 def _flow() -> Tuple[int, int]:
     """What runs one thing after another: this thread, and its task where it has some."""
+    asyncio: Any = sys.modules.get("asyncio")  # who has a task has loaded it; to load it takes longer than a lease
     try:
-        task = asyncio.current_task()
+        task = getattr(asyncio, "current_task", lambda: None)()
     except RuntimeError:  # no event loop
         task = None
     return threading.get_ident(), id(task) if task else 0
@@ -85,6 +85,7 @@ class Lease:
 
     async def __aenter__(self) -> "Lease":
         """Others go on while it waits. What a lease sets holds for the whole process, so a program has one at a time."""
+        import asyncio
         self._ask()
         try:
             begun = time.monotonic()

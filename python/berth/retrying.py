@@ -6,7 +6,6 @@ first one had. Here the block is left first, the frames are dropped, then garbag
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import gc
 import inspect
@@ -203,6 +202,8 @@ def _called(call: Callable[..., Any], tries: int, between: Callable[[int, BaseEx
 
 
 def _awaited(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
+    import asyncio
+
     @functools.wraps(call)
     async def again(*args: Any, **named: Any) -> Any:
         state = kept() if same_random else None

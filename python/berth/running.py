@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections.abc
 import dataclasses
 import json
@@ -211,6 +210,7 @@ async def run_async(command: Sequence[Word], *, gpus: Optional[int] = None, memo
                     name: str = "", wait: bool = True, capture: bool = False, input: Union[str, bytes, None] = None,
                     env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """`run`, for programs with an event loop: others go on meanwhile. Where the task is cancelled, the command is ended."""
+    import asyncio
     wishes = {"gpus": gpus, "memory": memory, "share": share, "cpus": cpus, "devices": devices, "name": name, "wait": wait}
     folder, report = _files()
     with folder:

@@ -97,7 +97,8 @@ class _Step:
                 loss = self.loss_fn(self.model, part.data)
                 if getattr(loss, "numel", int)() != 1:
                     raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
-                                         hint=text("its mean, or with reduction='sum' its sum"))
+                                         hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
+                                         text("its mean, or with reduction='sum' its sum"))
                 if not loss.requires_grad:
                     raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
                         "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))

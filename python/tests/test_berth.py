@@ -61,6 +61,14 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(code).split("\n")[:-1], ["NoDevice E0411", "InvalidRequest E0104", "InvalidRequest E0104", "InvalidRequest E0101",
                          "InvalidRequest E0011", "InvalidRequest E0102", "InvalidRequest E0013", "NotFound E0413", "InvalidRequest E0104"])
 
+    def test_what_takes_long_to_load_is_left_out(self):
+        code = """
+            with berth.lease(gpus=1): pass
+            berth.retry(print); berth.run(['true'], gpus=0); berth.env(gpus=1)
+            print(sorted({'asyncio', 'berth.chinese', 'unicodedata'} & set(sys.modules)))
+            """
+        self.assertEqual(self.prints(code), "[]\n")
+
     def test_wishes_that_make_no_sense_are_named(self):
         code = """
             import decimal, math

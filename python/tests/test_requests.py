@@ -40,7 +40,8 @@ class Requests(unittest.TestCase):
             (step(clip_norm=-1), "clip_norm"), (step(clip_norm=0), "clip_norm"), (step(clip_norm="1"), "clip_norm"), (step(clip_norm=NAN), "clip_norm"),
             (step(batch=torch.utils.data.DataLoader([1, 2])), "DataLoader"), (step(batch={1, 2}), "set"), (step(batch=None), "NoneType"),
             (step(loss=lambda model, part: mean(model, part).detach()), "no gradients"), (torch.no_grad()(step()), "no gradients"),
-            (step(model=torch.nn.Linear(4, 1).requires_grad_(False)), "no gradients")])
+            (step(model=torch.nn.Linear(4, 1).requires_grad_(False)), "no gradients"),
+            (step(loss=lambda model, part: collections.namedtuple("Output", "loss logits")(mean(model, part), None)), "model(**part).loss")])
         self.assertTrue(all(map(torch.equal, before, model.parameters())))
 
     def test_of_batches(self):

@@ -387,9 +387,10 @@ class LeasedJob : public run::Watcher {
 
 /// Nothing was started: whoever reads the report finds there why.
 int refuse(const Context& context, const Error& error) {
-  if (const auto file = open_report(context); file && file->file)
-    write_report(context, *file,
-                 output::error_json(error, exit_code_for_run(error, never_waits(context))));
+  const int code = exit_code_for_run(error, never_waits(context));
+  if (!context.arguments.has("--dry-run"))
+    if (const auto file = open_report(context); file && file->file)
+      write_report(context, *file, output::error_json(error, code));
   return fail(context, error);
 }
 
