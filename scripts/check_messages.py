@@ -124,6 +124,8 @@ def python_messages(tree: ast.Module):
         name = getattr(node.func, "id", "")
         if name == "text" and node.args:
             one = node.args[0]
+            if isinstance(one, ast.Constant) and placeholders(one.value).total() != len(node.args) - 1:
+                yield node.lineno, f"{one.value} with {len(node.args) - 1} values", False
             yield node.lineno, one.value if isinstance(one, ast.Constant) else None, isinstance(one, ast.Constant) or isinstance(one, ast.Name)
         said = [*node.args[:1], *node.args[2:3], *(more.value for more in node.keywords if more.arg == "hint")] if name in EXCEPTIONS else []
         for one in said:
@@ -141,7 +143,7 @@ def check_python(root: pathlib.Path) -> list:
         for line, sentence, translated in python_messages(ast.parse(path.read_text())):
             where = f"{path.relative_to(root)}:{line}"
             if not translated:
-                problems.append(f"{where}: not in text(): {sentence!r}")
+                problems.append(f"{where}: not in text(), or with other values than braces: {sentence!r}")
             elif sentence is not None:
                 used.add(sentence)
                 if not catalogue.get(sentence):
@@ -172,6 +174,8 @@ def self_test() -> None:
             assert len(check_python(root)) == expected, (entries, check_python(root))
         (root / "python/berth/chinese.py").write_text(good)
         (root / "python/berth/b.py").write_text('raise BerthError("this was not said in Chinese", hint=f"and this as well is not {x}")\n')
+        assert len(check_python(root)) == 2, check_python(root)
+        (root / "python/berth/b.py").write_text('text("one {!r}"); text("two", 2)\n')
         assert len(check_python(root)) == 2, check_python(root)
 
 

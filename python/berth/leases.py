@@ -21,7 +21,7 @@ from .sizes import device_bytes, number, permille_of, whole, words_of
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
 
-Size = Union[int, str]
+Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
 _held: List["Lease"] = []
 _holding = threading.Lock()

@@ -34,7 +34,7 @@ def _size_in(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else 0.0
 
 
-def bytes_of(size: Union[int, str], name: str = "memory", least: int = 1) -> int:
+def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1) -> int:
     """Bytes of a size.
 
     Examples
@@ -51,8 +51,9 @@ def bytes_of(size: Union[int, str], name: str = "memory", least: int = 1) -> int
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
         number = int(_size_in(size))
     else:
+        exact: Any = int(size) if isinstance(size, float) and size.is_integer() else size
         try:
-            number = int(size) if isinstance(size, float) and size.is_integer() else operator.index(size)
+            number = operator.index(exact)
         except TypeError:
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint) from None
         if isinstance(size, bool):
@@ -64,7 +65,7 @@ def bytes_of(size: Union[int, str], name: str = "memory", least: int = 1) -> int
     return number
 
 
-def device_bytes(size: Union[int, str], name: str = "memory") -> int:
+def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
     """Of a GPU's memory."""
     return bytes_of(size, name, _LEAST)
 
