@@ -123,7 +123,7 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
         if fits:
             check_result(call, result)
             return result, size
-        smaller = next_size(size)
+        smaller = together.least(next_size(size))
         if smaller < least:
             raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
                              text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
@@ -163,11 +163,11 @@ def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
 
     def smaller_than(size: int) -> int:
         said = smaller(size) if takes else smaller()
-        if isinstance(said, bool) or not isinstance(said, int):
+        if isinstance(said, bool) or not hasattr(said, "__index__"):
             raise InvalidRequest(text("reduce_batch_size_fn gives {!r}, which is no whole number", said), "E0104")
         if said >= size:
             raise InvalidRequest(text("reduce_batch_size_fn gives {} after {}, which does not fit: it must be smaller", said, size), "E0104")
-        return said
+        return int(said)
     return smaller_than
 
 

@@ -59,7 +59,7 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
         if isinstance(size, bool):
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
         if 0 < number < least:
-            raise InvalidRequest(text("{}: {} bytes are hardly what is meant", name, number), "E0101", f"{name}='{number}GiB'")
+            raise InvalidRequest(text("{}: {} bytes are hardly what is meant", name, number), "E0101", f"{name}='{number}GiB'" if number < 1024 else hint)
     if number <= 0:
         raise InvalidRequest(text("{}: no memory at all was asked for", name), "E0011", text("berth.lease(gpus=0) is the CPU"))
     return number

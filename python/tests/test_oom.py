@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import berth  # noqa: E402
 from berth import oom  # noqa: E402
+from berth.retrying import drop_frames  # noqa: E402
 
 
 def raised(row):
@@ -70,6 +71,10 @@ class Texts(unittest.TestCase):
         loop.__context__ = loop2 = ValueError("b")
         loop2.__context__ = loop
         self.assertFalse(berth.is_oom(loop))
+        loop.__cause__, loop2.__cause__ = loop2, loop
+        self.assertFalse(berth.is_oom(loop))
+        self.assertTrue(oom.may_try_again(loop))
+        drop_frames(loop)
         self.assertFalse(berth.is_oom(None))
 
     def test_groups_of_the_package_for_older_pythons_are_walked(self):
