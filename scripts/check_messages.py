@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Every sentence for people is translated: text(), tr(), text_n(), msgid() in the sources and all of the verb table stand
-in po/zh_CN/*.po with the same placeholders; no entry is fuzzy, double with another translation, or used by nobody.
+in po/zh_CN/*.po with the same placeholders; no entry is fuzzy, double with another translation, or used by nobody. The same of the Python
+package: text(), the titles of its tables and what its exceptions say stand in python/berth/chinese.py.
 
 usage: check_messages.py [--root DIR] [--berth PROGRAM] [--missing]     (--missing prints entries to translate)
 """
 import argparse
+import ast
 import collections
 import json
 import pathlib
@@ -27,6 +29,8 @@ COMMENT = re.compile(r"^\s*//.*$", re.M)
 MACHINE_TEXT = re.compile(r'^(?:summary|note) = "([^"]*)"$', re.M)  # what a machine file says of itself
 XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M)  # the doctor's catalogues of faults
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
+              "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -103,6 +107,52 @@ def check(root: pathlib.Path, berth: str | None) -> tuple[list, list]:
     return problems, missing
 
 
+def python_catalogue(path: pathlib.Path) -> tuple[dict, list]:
+    """{English: Chinese}, and what stands there twice."""
+    table = next(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Dict))
+    keys = [ast.literal_eval(key) for key in table.keys]
+    return dict(zip(keys, map(ast.literal_eval, table.values))), [key for key, times in collections.Counter(keys).items() if times > 1]
+
+
+def python_messages(tree: ast.Module):
+    """(line, sentence, whether it is in text()) of a module: what exceptions say, and titles of tables, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "").endswith("_TITLES"):
+            yield from ((node.lineno, one.value, True) for one in node.value.elts if one.value)
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "id", "")
+        if name == "text" and node.args:
+            one = node.args[0]
+            if isinstance(one, ast.Constant) and placeholders(one.value).total() != len(node.args) - 1:
+                yield node.lineno, f"{one.value} with {len(node.args) - 1} values", False
+            yield node.lineno, one.value if isinstance(one, ast.Constant) else None, isinstance(one, ast.Constant) or isinstance(one, ast.Name)
+        said = [*node.args[:1], *node.args[2:3], *(more.value for more in node.keywords if more.arg == "hint")] if name in EXCEPTIONS else []
+        for one in said:
+            words = one.value if isinstance(one, ast.Constant) else "".join(part.value for part in one.values if isinstance(part, ast.Constant)) \
+                if isinstance(one, ast.JoinedStr) else ""
+            if isinstance(words, str) and (one is node.args[0] or not (set("(=") & set(words) or words.startswith(("pip ", "berth ")))) and len(re.findall(r"(?<![\w.=])[a-z]{2,}(?![\w.=(])", words)) > 3:
+                yield node.lineno, words, False
+
+
+def check_python(root: pathlib.Path) -> list:
+    folder, problems, used = root / "python/berth", [], set()
+    catalogue, twice = python_catalogue(folder / "chinese.py")
+    problems += [f"python/berth/chinese.py: twice: {key!r}" for key in twice]
+    for path in sorted(folder.rglob("*.py")):
+        for line, sentence, translated in python_messages(ast.parse(path.read_text())):
+            where = f"{path.relative_to(root)}:{line}"
+            if not translated:
+                problems.append(f"{where}: not in text(), or with other values than braces: {sentence!r}")
+            elif sentence is not None:
+                used.add(sentence)
+                if not catalogue.get(sentence):
+                    problems.append(f"{where}: not in python/berth/chinese.py: {sentence!r}")
+                elif placeholders(sentence) != placeholders(catalogue[sentence]):
+                    problems.append(f"python/berth/chinese.py: other placeholders than {sentence!r}: {catalogue[sentence]!r}")
+    return problems + [f"python/berth/chinese.py: used by nobody: {key!r}" for key in catalogue if key not in used]
+
+
 def self_test() -> None:
     header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
     with tempfile.TemporaryDirectory() as folder:
@@ -116,6 +166,17 @@ def self_test() -> None:
             (root / "po/zh_CN/a.po").write_text(header + entries)
             found = tuple(map(len, check(root, None)))
             assert found == expected, (entries, found)
+        (root / "python/berth").mkdir(parents=True)
+        (root / "python/berth/a.py").write_text('raise BerthError(text("one {!r}", 1))\n_TITLES = ("two",)\n')
+        good = 'MESSAGES = {"one {!r}": "一 {!r}", "two": "二"}\n'
+        for entries, expected in ((good, 0), (good.replace("一 {!r}", "一"), 1), (good.replace('"two"', '"three"'), 2), (good.replace("}\n", ', "two": "二"}'), 1)):
+            (root / "python/berth/chinese.py").write_text(entries)
+            assert len(check_python(root)) == expected, (entries, check_python(root))
+        (root / "python/berth/chinese.py").write_text(good)
+        (root / "python/berth/b.py").write_text('raise BerthError("this was not said in Chinese", hint=f"and this as well is not {x}")\n')
+        assert len(check_python(root)) == 2, check_python(root)
+        (root / "python/berth/b.py").write_text('text("one {!r}"); text("two", 2)\n')
+        assert len(check_python(root)) == 2, check_python(root)
 
 
 def main() -> int:
@@ -133,6 +194,7 @@ def main() -> int:
                 entry.msgid_plural, entry.msgstr_plural = key, {0: ""}
             print(entry)
         return 0
+    problems += check_python(arguments.root)
     problems += [f"{where}: not in po/zh_CN: {key!r}" for key, _, where in missing]
     for problem in problems:
         print(problem)

@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 place=build/frameworks
 if [ -e "$place/complete" ] && [ ! python/tests/frameworks.txt -nt "$place/complete" ]; then exit 0; fi
 mkdir -p build
-echo "getting JAX, TensorFlow, PyOpenCL, IPython and prometheus_client into $place, to try the Python package with"
+echo "getting JAX, TensorFlow, PyOpenCL, IPython, prometheus_client and mypy into $place, to try the Python package with"
 if { /usr/bin/python3 -m venv "$place" && "$place/bin/pip" install --quiet -r python/tests/frameworks.txt; }; then
   touch "$place/complete"
 else

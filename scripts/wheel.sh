@@ -24,8 +24,5 @@ mkdir "$made/source"
 tar -xzf "$made"/berth-*.tar.gz -C "$made/source" --strip-components 1
 cmake -S "$made/source" -B "$made/build" -G Ninja -DBERTH_BUILD_TESTS=OFF >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
 mv "$made"/berth-*.tar.gz build/package/
-# Whoever installs it gets the program and a package that finds it, in a Python of their own.
-/usr/bin/python3 -m venv "$made/venv"
-"$made/venv/bin/pip" install --quiet --no-index --no-deps build/package/berth-*.whl
-(cd "$made" && env -u PYTHONPATH PATH=/usr/bin:/bin venv/bin/python -c 'import berth; print("the wheel sees", len(berth.devices()), "devices:", berth.__file__)')
-"$made/venv/bin/berth" --version >/dev/null
+# Whoever installs it gets the program and a package that finds it, in each Python of this machine.
+/usr/bin/python3 python/tests/test_wheel.py build/package/berth-*.whl

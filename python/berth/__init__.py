@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # what type checkers see; at run time names are looked up whe
     from .limiting import limit_memory as limit_memory
     from .retrying import ContextLost as ContextLost, release_memory as release_memory, retry as retry
     from .batches import (
-        DoesNotFit as DoesNotFit, RankFailed as RankFailed, chunked as chunked, find_batch as find_batch, fit_batch as fit_batch)
+        DoesNotFit as DoesNotFit, RankFailed as RankFailed, find_batch as find_batch, fit_batch as fit_batch)
+    from .parts import chunked as chunked
     from .accumulating import Part as Part, accumulate as accumulate
     from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
     from .splitting import StepInterrupted as StepInterrupted, StepResult as StepResult, split_step as split_step
@@ -45,7 +46,8 @@ _WHERE = {
     "environment": ("env", "disable_gpu"),
     "limiting": ("limit_memory",),
     "retrying": ("ContextLost", "release_memory", "retry"),
-    "batches": ("DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"),
+    "batches": ("DoesNotFit", "RankFailed", "find_batch", "fit_batch"),
+    "parts": ("chunked",),
     "accumulating": ("Part", "accumulate"),
     "splittable": ("NotSplittable", "SplitWarning"),
     "splitting": ("StepInterrupted", "StepResult", "split_step"),
@@ -77,4 +79,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> List[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*__all__, "torch", *(name for name in globals() if name.startswith("__"))})

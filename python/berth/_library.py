@@ -10,31 +10,47 @@ import sys
 from typing import Any, Dict, Optional, Sequence
 
 from .errors import BerthError, BrokerUnavailable, error_from
+from .language import is_chinese, text
 
 ABI = 1
 
 
+_MENDS = "pip install --force-reinstall berth"
+
+
 def _candidates() -> Sequence[str]:
+    named = os.environ.get("BERTH_LIBRARY")
     here = os.path.dirname(os.path.abspath(__file__))
-    return [os.environ.get("BERTH_LIBRARY", ""), os.path.join(here, "lib", "libberth.so.1"), "libberth.so.1"]
+    return [named] if named else [os.path.join(here, "lib", "libberth.so.1"), "libberth.so.1"]
+
+
+def _hint() -> str:
+    return "unset BERTH_LIBRARY" if os.environ.get("BERTH_LIBRARY") else _MENDS
+
+
+def _loaded() -> ctypes.CDLL:
+    """The first that there is. Why that cannot be loaded says more than that another is not there."""
+    problem: Optional[Exception] = None
+    for path in _candidates():
+        try:
+            found = ctypes.CDLL(path)
+            found.berth_abi  # else it is another library
+            return found
+        except (OSError, AttributeError) as why:
+            if problem is None or os.path.exists(path):
+                problem = why
+            if os.path.exists(path):
+                break
+    raise BrokerUnavailable(text("libberth cannot be loaded: {}", problem), "E0550", _hint()) from problem
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     """Loaded at the first use, so that `import berth` costs nothing."""
-    problem: Optional[OSError] = None
-    for path in filter(None, _candidates()):
-        try:
-            found = ctypes.CDLL(path)
-            break
-        except OSError as why:
-            problem = why
-    else:
-        raise BrokerUnavailable(f"libberth cannot be loaded: {problem}", "E0550", "pip install --force-reinstall berth")
+    found = _loaded()
     found.berth_abi.restype = ctypes.c_int
     if found.berth_abi() != ABI:
-        raise BrokerUnavailable(f"libberth speaks version {found.berth_abi()} of its interface, this package {ABI}", "E0550",
-                                "pip install --force-reinstall berth")
+        raise BrokerUnavailable(text("libberth speaks version {} of its interface, this package {}", found.berth_abi(), ABI), "E0550", _hint())
     found.berth_version.restype = ctypes.c_char_p
     found.berth_last_error.restype = ctypes.c_char_p
     found.berth_free.argtypes = [ctypes.c_void_p]
@@ -87,6 +103,8 @@ def document(*words: str) -> Dict[str, Any]:
     BerthError
         What the program said instead.
     """
+    if is_chinese():  # else a document's sentences are English
+        words += ("--lang", "zh")
     argv = (ctypes.c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
     pointer = ctypes.c_void_p()
     library().berth_document(argv, ctypes.byref(pointer))

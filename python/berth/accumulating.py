@@ -7,8 +7,9 @@ import math
 from typing import Any, Callable, ContextManager, List, Optional
 
 from .agreement import Agreement, agreement
-from .batches import length_of, part_of, positive
 from .errors import InvalidRequest
+from .language import text
+from .parts import length_of, part_of, positive
 
 __all__ = ["Part", "accumulate"]
 
@@ -70,14 +71,14 @@ class Part:
 
 def _known(reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        raise InvalidRequest(f"reduction: {reduction!r} is none of {', '.join(REDUCTIONS)}", "E0003")
+        raise InvalidRequest(text("reduction: {!r} is none of {}", reduction, ', '.join(REDUCTIONS)), "E0003")
 
 
 def divided(batch: Any, parts: int, count: Optional[Count]) -> List[Part]:
     """So many parts, or as many as there are items, none of them more than one item longer than another."""
     length = length_of(batch)
     if length == 0:
-        raise InvalidRequest("the batch is empty: there is nothing to compute a mean of", "E0560")
+        raise InvalidRequest(text("the batch is empty: there is nothing to compute a mean of"), "E0560")
     parts = min(parts, length)
     edges = [length * at // parts for at in range(parts + 1)]
     data = [batch if parts == 1 else part_of(batch, first, last) for first, last in zip(edges, edges[1:])]
@@ -89,21 +90,24 @@ def _counted(data: Any, count: Optional[Count]) -> float:
     if count is None:
         return length_of(data)
     said = count(data)
-    number = float(said)  # also a tensor of one number
+    try:
+        number = float(said)  # also a tensor of one number
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
     if not 0 <= number < math.inf:
-        raise InvalidRequest(f"count: {said!r} is not a number of items", "E0104", "count=lambda batch: (batch['labels'] != -100).sum()")
+        raise InvalidRequest(text("count: {!r:.80} is not a number of items", said), "E0104", "count=lambda batch: (batch['labels'] != -100).sum()")
     return int(number) if number == int(number) else number
 
 
 def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
     """Each knows how many items all have, after all ranks have said how many they have."""
     if over not in ("all", "rank"):
-        raise InvalidRequest(f"over: {over!r} is neither all nor rank", "E0003")
+        raise InvalidRequest(text("over: {!r} is neither all nor rank", over), "E0003")
     own = sum(part.items for part in pieces)
     total = together.sum(own) if over == "all" else float(own * together.ranks)
     if (together.least(1 if own else 0) if over == "rank" else total) == 0:
-        raise InvalidRequest("no item of the batch counts for the loss: there is nothing to compute a mean of", "E0567",
-                             "leave such a batch out")
+        raise InvalidRequest(text("no item of the batch counts for the loss: there is nothing to compute a mean of"), "E0567",
+                             text("leave such a batch out"))
     for part in pieces:
         part.total = total
     return pieces

@@ -6,13 +6,16 @@ import functools
 import inspect
 import math
 import sys
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast
 
 from .agreement import Agreement, agreement
 from .errors import BerthError, InvalidRequest
-from .retrying import attempt, first_line, name_of, release_memory
+from .language import text
+from .parts import positive
+from .retrying import attempt, check_callable, first_line, name_of, release_memory
+from .sizes import number
 
-__all__ = ["DoesNotFit", "RankFailed", "chunked", "find_batch", "fit_batch"]
+__all__ = ["DoesNotFit", "RankFailed", "find_batch", "fit_batch"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,24 +37,21 @@ class DoesNotFit(BerthError, MemoryError):
     may_try_again = False
 
 
-def positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidRequest(f"{name}: {value!r} is not a whole number of at least 1", "E0104")
-    return value
+def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
+    """Calls a function with a batch size, and again with a smaller one each time memory runs out: as its first argument, in methods after `self`,
+    or where one stands that is called `batch_size`.
 
-
-def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: int = 1, policy: str = "halve", report: bool = True,
-              starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
-    """Calls a function with a batch size as its first argument, and again with a smaller one each time memory runs out.
-
-    The function begins anew with each size, so it makes its loader, and whatever has the size in it, itself. The size that fitted
-    is kept in the function's `batch_size`, and is where the next call begins. Code for accelerate's `find_executable_batch_size`
-    moves over unchanged.
+    It begins anew with each size, so it makes its loader, and whatever has the size in it, itself. The size that fitted is kept in the function's
+    `batch_size`, and is where the next call begins. Code for accelerate's `find_executable_batch_size` moves over unchanged; where no size
+    fits, DoesNotFit is raised, with what was raised last as its cause.
 
     Parameters
     ----------
     start : int
         The first size; `starting_batch_size` is another name for it.
+    reduce_batch_size_fn : callable, optional
+        Gives the next size, in place of `policy`: from the last one if it takes an argument, else from what it keeps itself.
     least : int
         Below this, DoesNotFit is raised.
     policy : {"halve", "x0.9"}
@@ -72,55 +72,110 @@ def fit_batch(function: Optional[Function] = None, *, start: int = 128, least: i
     (32, 32)
     """
     if function is None:
-        return functools.partial(fit_batch, start=start, least=least, policy=policy, report=report, starting_batch_size=starting_batch_size,
-                                 group=group)
-    first = positive("start", start if starting_batch_size is None else starting_batch_size)
-    positive("least", least)
+        return functools.partial(fit_batch, start=start, reduce_batch_size_fn=reduce_batch_size_fn, least=least, policy=policy, report=report,
+                                 starting_batch_size=starting_batch_size, group=group)
+    first = _first(start if starting_batch_size is None else starting_batch_size, least)
     if policy not in _POLICIES:
-        raise InvalidRequest(f"policy: {policy!r} is none of {', '.join(_POLICIES)}", "E0003")
-    names, places = _restartable(function)
+        raise InvalidRequest(text("policy: {!r} is none of {}", policy, ', '.join(_POLICIES)), "E0003")
+    check_callable(function, "fit_batch", "start")
+    name, place, places = _where(function)
+    smaller = _POLICIES[policy] if reduce_batch_size_fn is None else _asked(reduce_batch_size_fn)
     call = cast(Callable[..., Any], function)
+    sized = call if place == 0 else _with_size_first(call, name, place)
 
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
-        if names[0] in named or len(args) >= places:
-            raise InvalidRequest(f"{name_of(call)} gets its {names[0]} from fit_batch: call it without",
-                                 hint=f"{name_of(call)}({', '.join(names[1:])})")
-        size = getattr(fitted, "batch_size", 0)
+        if name in named or len(args) >= places:
+            raise InvalidRequest(text("{} gets its {} from fit_batch: call it without", name_of(call), name), hint=f"{name_of(call)}(…)")
+        size = getattr(fitted, "batch_size")
         if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
             size = first
             release_memory()
-        result, size = _smaller_until_it_fits(call, size, args, named, (least, policy, report), agreement(group))
+        result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
         setattr(fitted, "batch_size", size)
         return result
+    setattr(fitted, "batch_size", None)  # and none that the function has itself
     return fitted
 
 
-def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any, ...], named: Mapping[str, Any], how: Tuple[int, str, bool],
-                           together: Agreement) -> Tuple[Any, int]:
-    least, policy, report = how
+def _first(start: Any, least: Any) -> int:
+    """The size that is tried first."""
+    if positive("least", least) > positive("start", start):
+        raise InvalidRequest(text("start {} is below least {}", start, least), "E0104")
+    return int(start)
+
+
+def _with_size_first(call: Callable[..., Any], name: str, place: int) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def sized(size: int, *args: Any, **named: Any) -> Any:
+        if len(args) < place:
+            return call(*args, **{name: size}, **named)
+        return call(*args[:place], size, *args[place:], **named)
+    return sized
+
+
+def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any, ...], named: Mapping[str, Any],
+                           how: Tuple[int, Callable[[int], int], bool], together: Agreement) -> Tuple[Any, int]:
+    least, next_size, report = how
     size = together.least(size)
     while True:
         result, fits = _tried(call, (size, *args), named, together)
         if fits:
+            check_result(call, result)
             return result, size
-        smaller = _POLICIES[policy](size)
+        smaller = together.least(next_size(size))
         if smaller < least:
-            raise DoesNotFit(f"memory runs out with a batch of {size} as well: {_why(result)}", "E0562",
-                             "a smaller model, a shorter sequence, less precision, or a GPU with more memory") from result
+            raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
+                             text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
         if report and together.rank == 0:
-            print(f"berth: a batch of {size} does not fit in {name_of(call)} ({_why(result)}); trying {smaller}", file=sys.stderr)
+            print(text("berth: a batch of {} does not fit in {} ({}); trying {}", size, name_of(call), _why(result), smaller), file=sys.stderr)
         size = smaller
 
 
-def _restartable(function: Callable[..., Any]) -> Tuple[List[str], float]:
-    """The names of its arguments, and how many it takes by their place; refused where it cannot begin anew."""
+def _where(function: Callable[..., Any]) -> Tuple[str, int, float]:
+    """The argument that the size is for: its name, its place, and how many arguments there are by their place; refused where it cannot begin anew."""
     _check_plain(function)
-    names = list(inspect.signature(function).parameters)
-    if not names:
-        raise InvalidRequest(f"{name_of(function)} takes no batch size: it must be the first argument",
-                             hint=f"def {name_of(function)}(batch_size, …):")
-    return names, _places(function)
+    try:
+        arguments = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some of those that are written in C do not say
+        return "batch_size", 0, math.inf
+    names = list(arguments)
+    method = names[:1] in (["self"], ["cls"])
+    name = "batch_size" if "batch_size" in arguments else next(iter(names[1:] if method else names), "")
+    if not name or arguments[name].kind is inspect.Parameter.VAR_KEYWORD:
+        raise InvalidRequest(text("{} takes no batch size: it must be the first argument", name_of(function)),
+                             hint=f"def {name_of(function)}({'self, ' if method else ''}batch_size, …):")
+    by_place = [one for one in names if arguments[one].kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    endless = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in arguments.values())
+    if name not in by_place and arguments[name].kind is inspect.Parameter.KEYWORD_ONLY:
+        return name, sys.maxsize, math.inf if endless else len(by_place) + 1
+    return name, names.index(name), math.inf if endless else len(by_place)
+
+
+def _asked(smaller: Callable[..., int]) -> Callable[[int], int]:
+    """The next size, as the caller's own function gives it: accelerate calls it without an argument."""
+    check_callable(smaller, "fit_batch", "reduce_batch_size_fn")
+    try:
+        takes = any(one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
+                    for one in inspect.signature(smaller).parameters.values())
+    except (TypeError, ValueError):
+        takes = True
+
+    def smaller_than(size: int) -> int:
+        said = smaller(size) if takes else smaller()
+        if isinstance(said, bool) or not hasattr(said, "__index__"):
+            raise InvalidRequest(text("reduce_batch_size_fn gives {!r}, which is no whole number", said), "E0104")
+        if said >= size:
+            raise InvalidRequest(text("reduce_batch_size_fn gives {} after {}, which does not fit: it must be smaller", said, size), "E0104")
+        return int(said)
+    return smaller_than
+
+
+def check_result(function: Any, result: Any) -> None:
+    """It has only begun: what it would do comes later, where nothing is tried again."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
+        getattr(result, "close", int)()
+        raise _not_restartable(function)
 
 
 def _check_plain(function: Any) -> None:
@@ -131,8 +186,8 @@ def _check_plain(function: Any) -> None:
 
 
 def _not_restartable(function: Any) -> InvalidRequest:
-    return InvalidRequest(f"{name_of(function)} is a generator or a coroutine: it cannot begin anew with another size", "E0569",
-                          "put the loop into a plain function")
+    return InvalidRequest(text("{} is a generator or a coroutine: it cannot begin anew with another size", name_of(function)), "E0569",
+                          text("put the loop into a plain function"))
 
 
 def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], together: Agreement) -> Tuple[Any, bool]:
@@ -148,7 +203,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
             raise
         said = together.most(0 if good else 1)
         if said == FAILED:
-            raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
+            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
         if good and said:
             good, result = False, None
     if not good:
@@ -157,15 +212,7 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
 
 
 def _why(lack: Optional[BaseException]) -> str:
-    return "in another rank" if lack is None else first_line(lack)
-
-
-def _places(function: Callable[..., Any]) -> float:
-    """How many arguments it takes by their place."""
-    kinds = [one.kind for one in inspect.signature(function).parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return math.inf
-    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+    return text("in another rank") if lack is None else first_line(lack)
 
 
 def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1, most: int = 8192, margin: float = 0.025, group: Any = None) -> int:
@@ -195,8 +242,10 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     """
     for name, value in (("start", start), ("least", least), ("most", most)):
         positive(name, value)
+    number("margin", margin)
     if not least <= start <= most or not 0 <= margin < 1:
-        raise InvalidRequest(f"least {least}, start {start} and most {most} are not in this order, or the margin {margin!r} is not below 1")
+        raise InvalidRequest(text("least {}, start {} and most {} are not in this order, or the margin {!r} is not below 1", least, start, most, margin))
+    check_callable(trial, "find_batch", "trial")
     _check_plain(trial)
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
@@ -204,9 +253,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
-        if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
-            getattr(result, "close", int)()
-            raise _not_restartable(trial)
+        check_result(trial, result)
         if good:
             fits = size
         else:
@@ -214,63 +261,5 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
     release_memory()
     if fits < least:
-        raise DoesNotFit(f"memory runs out with a batch of {least} as well: {_why(lack)}", "E0562") from lack
+        raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack
     return fits if fits == most else max(least, fits - math.floor(fits * margin))
-
-
-def chunked(x: Any, size: int) -> Iterator[Any]:
-    """Parts of so many items each, the last one with what is left: of a tensor or array along its first axis, of a sequence, or
-    of a dict, tuple or list of tensors, arrays or sequences that are equally long. None, switches and numbers among them are in every part.
-
-    Examples
-    --------
-    >>> list(chunked([1, 2, 3, 4, 5], 2))
-    [[1, 2], [3, 4], [5]]
-    >>> [part["y"] for part in chunked({"x": "abc", "y": [1, 2, 3]}, 2)]
-    [[1, 2], [3]]
-    """
-    positive("size", size)
-    length = length_of(x)
-    return (part_of(x, at, at + size) for at in range(0, length, size))
-
-
-def _is_group(x: Any) -> bool:
-    """Fields side by side, and no list of items: tensors or arrays with what belongs to them, or lists in a tuple."""
-    if not isinstance(x, (tuple, list)):
-        return False
-    return any(getattr(one, "shape", ()) for one in x) or (isinstance(x, tuple) and any(isinstance(one, list) for one in x))
-
-
-def _is_shared(x: Any) -> bool:
-    """It belongs to all items, and is in every part: a switch, a number, nothing."""
-    return x is None or isinstance(x, (bool, int, float)) or getattr(x, "shape", None) == ()
-
-
-def _equally_long(lengths: Any) -> int:
-    found = set(lengths.values() if isinstance(lengths, dict) else lengths)
-    if len(found) > 1:
-        raise InvalidRequest(f"the parts of the batch are not equally long: {lengths}", "E0560")
-    return int(next(iter(found), 0))
-
-
-def length_of(x: Any) -> int:
-    """How many items a batch has."""
-    if isinstance(x, Mapping):
-        return _equally_long({key: length_of(one) for key, one in x.items() if not _is_shared(one)})
-    if _is_group(x):
-        return _equally_long([length_of(one) for one in x if not _is_shared(one)])
-    try:
-        return len(x)
-    except TypeError:
-        raise InvalidRequest(f"a {type(x).__name__} has no length, so it cannot be split", "E0560",
-                             "make a list of it, or split what it yields") from None
-
-
-def part_of(x: Any, first: int, last: Optional[int], step: Optional[int] = None) -> Any:
-    """The items from the first up to, and without, the last; with a step each so many-th."""
-    if isinstance(x, Mapping):
-        return {key: one if _is_shared(one) else part_of(one, first, last, step) for key, one in x.items()}
-    if _is_group(x):
-        parts = [one if _is_shared(one) else part_of(one, first, last, step) for one in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)  # a named tuple takes them one by one
-    return x[first:last:step]

@@ -8,6 +8,8 @@ import sys
 from typing import Any, List, Mapping, Optional, Tuple, Union
 
 from . import _library
+from .errors import InvalidRequest
+from .language import text
 
 __all__ = ["Diagnosis", "Finding", "doctor"]
 
@@ -58,7 +60,10 @@ def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None,
     static : bool
         Files alone; no driver library is asked.
     """
-    words: List[str] = ["doctor", *(os.fspath(one) for one in files), "--python", python or sys.executable]
+    try:
+        words: List[str] = ["doctor", *map(os.fsdecode, files), "--python", os.fsdecode(python or sys.executable)]
+    except TypeError:
+        raise InvalidRequest(text("{}: {!r} is no text", "doctor", (*files, python)), "E0104") from None
     said = _library.document(*words, *(["--static"] if static else []))
     findings = tuple(Finding(one["id"], one["severity"], one["title"], _words(one["evidence"]), _words(one["fix"]), one)
                      for one in said["findings"])

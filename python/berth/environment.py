@@ -8,6 +8,8 @@ from typing import Any, Dict, Optional, Union
 from . import _library
 from .errors import TooLate
 from .frameworks import initialised
+from .language import text
+from .leases import request_of
 
 _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 
@@ -15,10 +17,11 @@ _HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIB
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
     """What `berth run` with the same wishes would set: name to value, None for what it would take away. Nothing is set, and
     nothing leased."""
+    request = request_of(gpus, memory, None, cpus, None)
     words = ["env"]
-    for option, value in (("--gpus", gpus), ("--memory", f"{memory}B" if isinstance(memory, int) else memory), ("--cpus", cpus)):
-        if value is not None:
-            words += [option, str(value)]
+    for option, key, unit in (("--gpus", "gpus", ""), ("--memory", "memory_bytes", "B"), ("--cpus", "cpus", "")):
+        if key in request:
+            words += [option, f"{request[key]}{unit}"]
     said: Dict[str, Any] = _library.document(*words)
     return {one["name"]: one["value"] for one in said["settings"] if one["action"] != "keep"}
 
@@ -33,6 +36,6 @@ def disable_gpu() -> None:
     """
     already = initialised()
     if already:
-        raise TooLate(f"{already} has initialised its devices already, and goes on using them",
-                      hint="berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …")
+        raise TooLate(text("{} has initialised its devices already, and goes on using them", already),
+                      hint=text("berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …"))
     os.environ.update(_HIDES)

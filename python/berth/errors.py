@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
+from .language import text, width
+
 __all__ = [
     "BerthError", "InvalidRequest", "NoDevice", "NotFound", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
 ]
@@ -33,7 +35,10 @@ class BerthError(Exception):
         if self.id:
             first, _, rest = said.partition("\n")
             said = f"{first} ({self.id})" + (f"\n{rest}" if rest else "")
-        return said + (f"\nhint: {self.hint}" if self.hint else "")
+        if not self.hint:
+            return said
+        more = "\n" + " " * width(text("hint: {}", ""))  # lines stand under the first one
+        return f"{said}\n" + text("hint: {}", self.hint.replace("\n", more))
 
 
 class InvalidRequest(BerthError, ValueError):
@@ -86,4 +91,4 @@ def error_from(document: Mapping[str, Any]) -> BerthError:
     said: Mapping[str, Any] = document.get("error") or {}
     kind = _BY_CODE.get(str(said.get("code")), BerthError)
     hint: Optional[str] = said.get("hint")
-    return kind(str(said.get("message") or "Berth failed and did not say why"), str(said.get("id") or ""), hint or "")
+    return kind(str(said.get("message") or text("Berth failed and did not say why")), str(said.get("id") or ""), hint or "")

@@ -8,6 +8,7 @@ import sys
 from typing import Any, Optional
 
 from .errors import InvalidRequest, Unsupported
+from .language import text
 
 
 def initialised() -> Optional[str]:
@@ -48,7 +49,8 @@ def needed(module: str, what: str, package: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as why:
-        raise Unsupported(f"berth.{what} needs {module.split('.')[0]}: {why}", "E0568", f"pip install {package or module.split('.')[0]}") from why
+        raise Unsupported(text("berth.{} needs {}: {}", what, module.split('.')[0], why), "E0568",
+                          f"pip install {package or module.split('.')[0]}") from why
 
 
 def device_of(framework: str, has_gpu: bool) -> Any:
@@ -67,6 +69,6 @@ def device_of(framework: str, has_gpu: bool) -> Any:
         return tf.device("/GPU:0" if has_gpu and tf.config.list_physical_devices("GPU") else "/CPU:0")
     if framework == "cupy":
         if not has_gpu:
-            raise InvalidRequest("CuPy has no device on the CPU, and the lease has no GPU", hint="berth.lease(gpus=1)")
+            raise InvalidRequest(text("CuPy has no device on the CPU, and the lease has no GPU"), hint="berth.lease(gpus=1)")
         return needed("cupy", "Lease.device").cuda.Device(0)
-    raise InvalidRequest(f"{framework!r} is no framework that is known here", hint="one of: torch, jax, tf, cupy")
+    raise InvalidRequest(text("{!r} is no framework that is known here", framework), hint=text("one of: torch, jax, tf, cupy"))

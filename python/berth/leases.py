@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import json
+import math
 import os
 import sys
 import threading
@@ -15,12 +15,13 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from
 from .frameworks import device_of, initialised
-from .sizes import bytes_of, permille_of
+from .language import text
+from .sizes import device_bytes, number, permille_of, whole, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
 
-Size = Union[int, str]
+Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
 _held: List["Lease"] = []
 _holding = threading.Lock()
@@ -28,8 +29,9 @@ _holding = threading.Lock()
 
 def _flow() -> Tuple[int, int]:
     """What runs one thing after another: this thread, and its task where it has some."""
+    asyncio: Any = sys.modules.get("asyncio")  # who has a task has loaded it; to load it takes longer than a lease
     try:
-        task = asyncio.current_task()
+        task = getattr(asyncio, "current_task", lambda: None)()
     except RuntimeError:  # no event loop
         task = None
     return threading.get_ident(), id(task) if task else 0
@@ -61,7 +63,8 @@ class Lease:
 
     def __repr__(self) -> str:
         has = ", ".join(f"{one['name']} ({one['device']})" for one in self.devices) or "the CPU"
-        return f"<berth.Lease of job {self.job}: {has}>" if self.job else "<berth.Lease, not granted>"
+        ended = ", ended" if self._handle is None else ""
+        return f"<berth.Lease of job {self.job}: {has}{ended}>" if self.job else "<berth.Lease, not granted>"
 
     def __enter__(self) -> "Lease":
         self._ask()
@@ -82,6 +85,7 @@ class Lease:
 
     async def __aenter__(self) -> "Lease":
         """Others go on while it waits. What a lease sets holds for the whole process, so a program has one at a time."""
+        import asyncio
         self._ask()
         try:
             begun = time.monotonic()
@@ -101,11 +105,11 @@ class Lease:
 
     def _ask(self) -> None:
         if self._handle is not None:
-            raise InvalidRequest("this lease is in use already: make another one with berth.lease()")
+            raise InvalidRequest(text("this lease is in use already: make another one with berth.lease()"))
         already = initialised()
         if already and self._wish["request"].get("gpus") != 0:
-            raise TooLate(f"{already} has initialised its devices already, so it would not see which one the lease has",
-                          hint="with berth.lease(...): above the first use of a device; or: berth run -- python …")
+            raise TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", already),
+                          hint=text("with berth.lease(...): above the first use of a device; or: berth run -- python …"))
         self._enlist()
         handle = ctypes.c_void_p()
         try:
@@ -121,8 +125,8 @@ class Lease:
             self._owner, self._in = os.getpid(), _flow()
             other = next((one for one in _held if one._owner == self._owner and one._in != self._in), None)
             if other is not None:
-                raise Refused("this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them",
-                              "E0573", "one lease around all of them; or a process each: berth.run(…, gpus=1)")
+                raise Refused(text("this process has a lease, or waits for one, in another thread or task, and what a lease sets holds for all of them"),
+                              "E0573", text("one lease around all of them; or a process each: berth.run(…, gpus=1)"))
             _held.append(self)
 
     def _step(self, begun: float) -> int:
@@ -144,7 +148,7 @@ class Lease:
             raise error_from({"error": {"code": "refused", "id": "E0412", **self._why()}})
         if self._report and not self._told and waited > _NOTICE_SECONDS:
             self._told = True
-            print(f"berth: waiting: {self._why()['message']}", file=sys.stderr)
+            print(text("berth: waiting: {}", self._why()['message']), file=sys.stderr)
 
     def _why(self) -> Dict[str, Any]:
         pointer = ctypes.c_void_p()
@@ -157,7 +161,8 @@ class Lease:
         names = {str(one[key]) for one in self.devices for key in ("device", "uuid") if one.get(key) is not None}
         others = [one for one in self._wish["request"].get("devices", ()) if (one.isdigit() or one.startswith("GPU-")) and one not in names]
         if _held[0] is not self and others:
-            raise Refused(f"job {self.job}, whose lease this one is in, does not have {', '.join(others)}", "E0421", "the outer lease with these devices")
+            raise Refused(text("job {}, whose lease this one is in, does not have {}", self.job, ', '.join(others)), "E0421",
+                          text("the outer lease with these devices"))
 
     def _take(self, said: Dict[str, Any]) -> None:
         self.job = said["job"]["id"]
@@ -177,7 +182,7 @@ class Lease:
                 os.sched_setaffinity(0, _cpus_in(cpus))
             except OSError as why:  # a cpuset that changed meanwhile
                 self._affinity = None
-                warnings.warn(f"the processors {cpus} could not be set: {why}", stacklevel=4)
+                warnings.warn(text("the processors {} could not be set: {}", cpus, why), stacklevel=4)
 
     def _set(self, name: str, value: Optional[str]) -> None:
         self._before.setdefault(name, os.environ.get(name))
@@ -229,7 +234,7 @@ class Lease:
         framework : {"torch", "jax", "tf", "cupy"}
         """
         if self._handle is None:
-            raise InvalidRequest("the lease has ended, or has not begun: use it inside of its with block")
+            raise InvalidRequest(text("the lease has ended, or has not begun: use it inside of its with block"))
         return device_of(framework, bool(self.devices))
 
 
@@ -242,7 +247,7 @@ def _cpus_in(ranges: str) -> set[int]:
 
 
 def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: Union[float, str, None] = None,
-          cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None, name: str = "",
+          cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "",
           wait: Optional[float] = None, report: bool = True) -> Lease:
     """The right to devices for the life of a `with` block, as `berth run` takes one.
 
@@ -259,8 +264,8 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
         With `memory`: that part of the device's time, 0.3 or "30%".
     cpus : int, optional
         So many processors, near the device.
-    devices : sequence of int or str, optional
-        Exactly these: index, uuid or PCI address.
+    devices : sequence of int or str, or one of them, optional
+        Exactly these: index, uuid or PCI address; as a text also several with commas, "0,1".
     name : str
         For `berth jobs`.
     wait : float, optional
@@ -284,22 +289,30 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     ...     os.environ["CUDA_VISIBLE_DEVICES"]
     '0'
     """
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    if not isinstance(name, str):
+        raise InvalidRequest(text("name: {!r} is no text", name), "E0104", f"name={str(name)!r}")
+    if wait is not None:
+        wait = number("wait", wait)
+    request = request_of(gpus, memory, share, cpus, devices)
+    return Lease({"request": request, "name": name, "command": [program or "python"]}, None if wait == math.inf else wait, report)
+
+
+def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, str, None], cpus: Optional[int], devices: Any) -> Dict[str, Any]:
+    """What is wished for, where each wish makes sense."""
     request: Dict[str, Any] = {}
     if gpus is not None:
-        request["gpus"] = _whole("gpus", gpus, 0)
+        request["gpus"] = whole("gpus", gpus, 0)
     if memory is not None:
-        request["memory_bytes"] = bytes_of(memory)
+        request["memory_bytes"] = device_bytes(memory)
     if share is not None:
         request["share_permille"] = permille_of(share)
     if cpus is not None:
-        request["cpus"] = _whole("cpus", cpus, 1)
+        request["cpus"] = whole("cpus", cpus, 1)
     if devices is not None:
-        request["devices"] = [str(one) for one in devices]
-    program = os.path.basename(sys.argv[0]) if sys.argv else ""
-    return Lease({"request": request, "name": name, "command": [program or "python"]}, wait, report)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidRequest(f"{name}: {value!r} is not a whole number of at least {least}", "E0104")
-    return value
+        request["devices"] = words_of(devices)
+    for other, value in (("memory", memory), ("share", share), ("devices", devices)):
+        if gpus == 0 and value is not None:
+            raise InvalidRequest(text("gpus=0 is the CPU, and {}={!r} of a GPU: one of both is meant", other, value), "E0010",
+                                 text("{}={!r}; or gpus=0", other, value))
+    return request

@@ -11,10 +11,14 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 from .errors import InvalidRequest, NoDevice, TooLate
 from .frameworks import initialised
+from .language import text
 from .machine import devices
-from .sizes import bytes_of
+from .sizes import device_bytes
 
 __all__ = ["limit_memory"]
+
+
+_own: Dict[str, str] = {}  # what the last call has set
 
 
 def _version(package: str) -> Optional[Tuple[int, ...]]:
@@ -47,7 +51,7 @@ def _total() -> int:
         words = [word.strip() for word in visible.split(",")]
         gpus = [one for one in gpus if any(word == str(one.data.get("vendor_index")) or (word and (one.uuid or "").startswith(word)) for word in words)]
     if not gpus:
-        raise NoDevice("there is no GPU here whose memory is known", "E0411", "berth.limit_memory(…, total='24GiB')")
+        raise NoDevice(text("there is no GPU here whose memory is known"), "E0411", "berth.limit_memory(…, total='24GiB')")
     return min(int(one.memory_total_bytes or 0) for one in gpus)
 
 
@@ -66,7 +70,7 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
 
     JAX takes that part at its start and no more; CuPy takes no more; TensorFlow begins with little and grows without a limit; PyTorch keeps its memory
     in pieces that can grow, and is held to the limit where it is loaded and its GPU in use, by its own call. What is set in the environment already
-    stays. It is an agreement with these frameworks, and nothing that the driver enforces.
+    stays, but for what an earlier call has set. It is an agreement with these frameworks, and nothing that the driver enforces.
 
     Parameters
     ----------
@@ -91,17 +95,23 @@ def limit_memory(memory: Union[int, str], *, total: Union[int, str, None] = None
     >>> set_here["CUPY_GPU_MEMORY_LIMIT"], [value for name, value in set_here.items() if name.endswith("MEM_FRACTION")]
     ('6442450944', ['0.25'])
     """
-    limit = bytes_of(memory)
-    whole = bytes_of(total) if total is not None else _total()
+    limit = device_bytes(memory)
+    whole = device_bytes(total, "total") if total is not None else _total()
     if limit > whole:
-        raise InvalidRequest(f"memory: {memory!r} is more than the GPU has ({whole / 2**30:.1f} GiB)", "E0420")
+        raise InvalidRequest(text("memory: {!r} is more than the GPU has ({:.1f} GiB)", memory, whole / 2**30), "E0420")
     if limit < whole / 100:
-        raise InvalidRequest(f"memory: {memory!r} is less than a hundredth of the GPU, which JAX cannot be told", "E0104")
+        raise InvalidRequest(text("memory: {!r} is less than a hundredth of the GPU, which JAX cannot be told", memory), "E0104")
     already = initialised()
     if already and already != "PyTorch":
-        raise TooLate(f"{already} has initialised its devices already, and taken its memory", hint="berth.limit_memory() above the first use of a device")
+        raise TooLate(text("{} has initialised its devices already, and taken its memory", already),
+                      hint=text("berth.limit_memory() above the first use of a device"))
+    for name, value in _own.items():  # of an earlier call: this one is in its place
+        if os.environ.get(name) == value:
+            del os.environ[name]
     done = {name: value for name, value in settings(limit, whole).items() if name not in os.environ and not _other_name_is_set(name)}
     os.environ.update(done)
+    _own.clear()
+    _own.update(done)
     torch: Any = sys.modules.get("torch")
     if already == "PyTorch":
         for at in range(torch.cuda.device_count()):

@@ -9,9 +9,11 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import _library
-from .batches import positive
 from .errors import BerthError, InvalidRequest
 from .frameworks import needed
+from .language import text
+from .parts import positive
+from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
 
@@ -34,10 +36,10 @@ def usable_cores() -> Tuple[int, str]:
     try:
         host = _library.document("ls")["host"]
     except BerthError:
-        return cores, f"{cores} usable cores"
+        return cores, text("{} usable cores", cores)
     if host["cores_quota"] is not None and host["cores_usable"] < cores:
-        return max(1, int(host["cores_usable"])), f"a quota of {host['cores_quota']:.1f} cores"
-    return cores, f"{cores} usable cores"
+        return max(1, int(host["cores_usable"])), text("a quota of {:.1f} cores", host['cores_quota'])
+    return cores, text("{} usable cores", cores)
 
 
 def shared_free() -> Optional[int]:
@@ -126,12 +128,19 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
         A dict of `num_workers`, `pin_memory`, and with workers `prefetch_factor` and `persistent_workers`.
     """
     positive("batch_size", batch_size)
+    number("seconds", seconds, above=True)
+    if step_seconds is not None:
+        number("step_seconds", step_seconds, above=True)
+    if most is not None:
+        whole("most", most, 0)
+    if hasattr(dataset, "batch_sampler") and hasattr(dataset, "dataset"):
+        raise InvalidRequest(text("dataset: a {} loads one already", type(dataset).__name__), hint="berth.dataloader_options(loader.dataset, batch_size=…)")
     try:
         length = len(dataset)
     except TypeError:
-        raise InvalidRequest(f"dataset: a {type(dataset).__name__} has no length, so that nothing can be tried", "E0560") from None
+        raise InvalidRequest(text("dataset: a {} has no length, so that nothing can be tried", type(dataset).__name__), "E0560") from None
     if length == 0:
-        raise InvalidRequest("dataset: it is empty", "E0560")
+        raise InvalidRequest(text("dataset: it is empty"), "E0560")
     torch = needed("torch", "dataloader_options")
     cores, why = usable_cores()
     trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
@@ -142,8 +151,8 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=bool(torch.cuda.is_available()))
     said = _with_prefetch(options, trials.bytes, shared_free())
-    options.report = "\n".join([f"berth: {chosen} workers: {rates[chosen]:.1f} batches/s of {batch_size} ({why}){said}",
-                                f"berth: the folk rule (cores − 1) is {folk}: {rates[max(0, folk)]:.1f} batches/s; none: {rates[0]:.1f}"])
+    options.report = "\n".join([text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said),
+                                text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[max(0, folk)], rates[0])])
     if report:
         print(options.report, file=sys.stderr)
     return options
@@ -167,6 +176,6 @@ def _with_prefetch(options: LoaderOptions, bytes_a_batch: int, free: Optional[in
     prefetch = 2 if room is None else max(1, min(4 if bytes_a_batch < 1 << 20 else 2, room // workers))
     options.update(prefetch_factor=prefetch, persistent_workers=True)
     if room is not None and room < workers * 2:
-        return (f"; /dev/shm has {(free or 0) >> 20} MiB free, and a batch takes {bytes_a_batch >> 20}: --shm-size of the container, or "
-                "torch.multiprocessing.set_sharing_strategy('file_system')")
-    return f", {prefetch} batches each"
+        return text("; /dev/shm has {} MiB free, and a batch takes {}: --shm-size of the container, or "
+                    "torch.multiprocessing.set_sharing_strategy('file_system')", (free or 0) >> 20, bytes_a_batch >> 20)
+    return text(", {} batches each", prefetch)

@@ -7,6 +7,7 @@ import html
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import _library
+from .language import text, width
 
 __all__ = ["Device", "Process", "Snapshot", "devices", "processes", "snapshot"]
 
@@ -19,14 +20,18 @@ def _size(count: Optional[int]) -> str:
 
 def _table(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
     """Columns for a terminal."""
-    lines = [list(titles), *map(list, rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(titles))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+    lines = [_in_their_language(titles), *map(list, rows)]
+    widths = [max(width(line[at]) for line in lines) for at in range(len(titles))]
+    return "\n".join("  ".join(cell + " " * (most - width(cell)) for cell, most in zip(line, widths)).rstrip() for line in lines)
+
+
+def _in_their_language(titles: Sequence[str]) -> List[str]:
+    return [text(one) if one else "" for one in titles]
 
 
 def _html(rows: Iterable[Sequence[str]], titles: Sequence[str]) -> str:
     """The same for a notebook; whatever a driver or another user called something stays text."""
-    head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in titles)
+    head = "".join(f"<th style='text-align:left'>{html.escape(one)}</th>" for one in _in_their_language(titles))
     body = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

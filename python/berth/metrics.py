@@ -8,7 +8,9 @@ from typing import Any, Dict, Iterator, Optional
 
 from .errors import BerthError, InvalidRequest
 from .frameworks import needed
+from .language import text
 from .readings import NAMES, Recent, resident_bytes
+from .sizes import number
 
 __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
@@ -33,7 +35,8 @@ class Metrics:
         try:
             served = client.start_http_server(port, addr=address, registry=self.registry)
         except OSError as why:
-            raise BerthError(f"nobody can listen at {address}:{port}: {why}", "E0916", "another port; `ss -ltnp` shows who has it") from why
+            raise BerthError(text("nobody can listen at {}:{}: {}", address, port, why), "E0916",
+                             text("another port; `ss -ltnp` shows who has it")) from why
         self._server = served[0] if served else None  # an older client keeps it
         self.port: int = self._server.server_port if self._server is not None else port
 
@@ -58,17 +61,17 @@ class Metrics:
     def set(self, name: str, value: float, **labels: str) -> None:
         """A gauge of one's own: `metrics.set("loss", 0.3, phase="train")`."""
         if not _NAME.fullmatch(name):
-            raise InvalidRequest(f"a gauge cannot be called {name!r}", hint="letters, digits and _: " + (re.sub(r"\W+", "_", name) or "loss"))
+            raise InvalidRequest(text("a gauge cannot be called {!r}", name), hint=text("letters, digits and _: {}", re.sub(r"\W+", "_", name) or "loss"))
         gauge = self._gauges.get(name)
         if gauge is None:
             try:
                 gauge = self._gauges[name] = self._client.Gauge(name, f"{name}, as the program sets it", sorted(labels), registry=self.registry)
             except ValueError as why:
-                raise InvalidRequest(f"a gauge cannot be called {name!r}: {why}") from why
+                raise InvalidRequest(text("a gauge cannot be called {!r}: {}", name, why)) from why
         try:
             (gauge.labels(**labels) if labels else gauge).set(float(value))
         except (ValueError, TypeError) as why:
-            raise InvalidRequest(f"{name}: {value!r} with the labels {labels} cannot be set: {why}", "E0104") from why
+            raise InvalidRequest(text("{}: {!r} with the labels {} cannot be set: {}", name, value, labels, why), "E0104") from why
 
     def close(self) -> None:
         """Nobody can ask any more."""
@@ -100,7 +103,7 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
     >>> metrics["loss"] = 0.31          # doctest: +SKIP
     """
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
-        raise InvalidRequest(f"port: {port!r} is not a whole number from 0 to 65535", "E0104")
+        raise InvalidRequest(text("port: {!r} is not a whole number from 0 to 65535", port), "E0104")
     return Metrics(needed("prometheus_client", "export_metrics", "prometheus-client"), port, address)
 
 
@@ -146,5 +149,5 @@ def tensorboard(writer: Any, *, every: float = 10.0) -> Tensorboard:
     berth/gpu0/power_milliwatts 0
     """
     if not callable(getattr(writer, "add_scalar", None)):
-        raise InvalidRequest(f"writer: a {type(writer).__name__} has no add_scalar", hint="torch.utils.tensorboard.SummaryWriter()")
-    return Tensorboard(writer, every)
+        raise InvalidRequest(text("writer: a {} has no add_scalar", type(writer).__name__), hint="torch.utils.tensorboard.SummaryWriter()")
+    return Tensorboard(writer, number("every", every))

@@ -12,9 +12,10 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import BerthError, InvalidRequest
 from .frameworks import initialised, needed
+from .language import text
 from .machine import devices
 from .readings import Recent
-from .running import _program
+from .running import program
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
@@ -23,7 +24,10 @@ _EXPORT = re.compile(r"^\s*!\s*(?:(?:export|set|setenv)\s+([A-Za-z_]\w*)[= ]\s*(
 _SELECTS = re.compile(r"^\s*(?:%env\s+|os\.environ\[['\"]|%set_env\s+)(CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|JAX_PLATFORMS"
                       r"|PYTORCH_ALLOC_CONF|PYTORCH_CUDA_ALLOC_CONF|XLA_\w+|TF_FORCE_GPU_ALLOW_GROWTH)\b", re.M)
 _STATUS = "berth-status"
-_USAGE = "%berth ls, %berth ps, %berth status on|off, or a cell: %%berth run --gpus 1"
+
+
+def _usage() -> str:
+    return text("%berth ls, %berth ps, %berth status on|off, or a cell: %%berth run --gpus 1")
 
 
 def advice(cell: str) -> List[str]:
@@ -37,10 +41,11 @@ def advice(cell: str) -> List[str]:
     said = []
     for found in _EXPORT.finditer(cell):
         name, value = found[1] or found[3], (found[2] or found[4] or "…").strip("'\"")
-        said.append(f"!{'export' if found[1] else name + '='} sets {name} in a shell that ends with the line: %env {name}={value} sets it here")
+        said.append(text("!{} sets {} in a shell that ends with the line: %env {}={} sets it here", 'export' if found[1] else name + '=', name, name,
+                         value))
     already = initialised() if _SELECTS.search(cell) else None
     if already:
-        said.append(f"{already} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first")
+        said.append(text("{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first", already))
     return said
 
 
@@ -90,31 +95,45 @@ class Extension:
         words = []
         for (index, name), seen in gpus.items():
             used, total, load = (seen.get(key) for key in ("memory_used_bytes", "memory_total_bytes", "utilization_percent"))
-            size = f"{used / 2**30:.1f} of {total / 2**30:.0f} GiB" if used is not None and total else "memory -"
+            size = text("{:.1f} of {:.0f} GiB", used / 2**30, total / 2**30) if used is not None and total else text("memory -")
             words.append(f"GPU {index} {name}: {size}" + (f", {load:.0f} %" if load is not None else ""))
-        return "; ".join(words) or "no GPU"
+        return "; ".join(words) or text("no GPU")
 
     def magic(self, line: str, cell: Optional[str] = None) -> Any:
         """%berth ls | ps | VERB…: as in a terminal. %berth status on|off. %%berth run OPTIONS: the cell as a job of its own."""
-        words = shlex.split(line)
+        try:
+            return self._magic(line, cell)
+        except BerthError as problem:  # where in Berth it was raised helps nobody here
+            said = [f"{type(problem).__name__}: {problem}"]
+            setattr(problem, "_render_traceback_", lambda *how: said)
+            raise
+
+    def _magic(self, line: str, cell: Optional[str]) -> Any:
+        try:
+            words = shlex.split(line)
+        except ValueError as why:
+            raise InvalidRequest(text("%berth {}: {}", line, why), "E0551", _usage()) from None
         if cell is not None:
             return self._run_cell(words, cell)
+        if words == ["status"]:
+            return print(self.line())
         if words[:1] == ["status"] and words[1:] in (["on"], ["off"]):
             self.status = words[1] == "on"
             return self.after()
         if not words:
             return devices()
         if words[0] == "run" and "--" not in words:
-            raise InvalidRequest("%berth run is for a command: %berth run --gpus 1 -- python train.py; a cell begins with %%berth run", "E0516", _USAGE)
-        return self._stream([_program(), *words])
+            raise InvalidRequest(text("%berth run is for a command: %berth run --gpus 1 -- python train.py; a cell begins with %%berth run"), "E0516",
+                                 _usage())
+        return self._stream([program(), *words])
 
     def _run_cell(self, words: List[str], cell: str) -> Any:
         if words[:1] != ["run"]:
-            raise InvalidRequest(f"%%berth {' '.join(words[:1])}: a cell can be run, and nothing else", "E0002", _USAGE)
+            raise InvalidRequest(text("%%berth {}: a cell can be run, and nothing else", ' '.join(words[:1])), "E0002", _usage())
         with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="cell-", encoding="utf-8") as file:
             file.write(cell)
             file.flush()
-            return self._stream([_program(), *words, "--", sys.executable, file.name])
+            return self._stream([program(), *words, "--", sys.executable, file.name])
 
     def _stream(self, command: List[str]) -> None:
         """Its output as it comes, where the notebook shows that of cells."""
@@ -130,7 +149,7 @@ class Extension:
             started.stdout.close()
             code = started.wait()
         if code:
-            raise BerthError(f"{' '.join(command[1:3])} ended with {code}", "E0571")
+            raise BerthError(text("{} ended with {}", f"berth {command[1]}", code), "E0571")
 
 
 _loaded: List[Extension] = []

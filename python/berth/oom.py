@@ -2,13 +2,17 @@
 
 By type where a framework has a type for it, whatever class it inherits from; by text where it throws a plain RuntimeError.
 Texts are matched from what frameworks really print (python/tests/oom_texts.json has them with their sources), and never where
-a type says that it is something else.
+a type says that it is something else. Of a long text its beginning and its end are read.
 """
 
 from __future__ import annotations
 
+import errno
 import re
-from typing import Dict, Iterator, Optional, Set, Type
+from typing import Dict, Iterator, List, Optional, Set, Tuple, Type
+
+from .errors import InvalidRequest
+from .language import text
 
 __all__ = ["is_oom", "is_sticky"]
 
@@ -19,57 +23,92 @@ _TYPES = re.compile(
     r"|cupy(_backends)?\..*\bOutOfMemoryError"
     r"|cuda\.core\..*\bCUDAOutOfMemoryError"
     r"|rmm\..*\bout_of_memory"
-    r"|tensorflow\..*\bResourceExhaustedError"
+    r"|ray\.exceptions\.OutOfMemoryError"
     r"|pycuda\..*\bMemoryError)$")
 _NUMBA = re.compile(r"^numba(_cuda)?\..*\bCudaAPIError$")
 _CUDA_OUT_OF_MEMORY = 2
+_TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 
-_TEXTS = re.compile(
-    r"CUDA out of memory\. Tried to allocate"
-    r"|CUDA error: out of memory"
-    r"|HIP out of memory\. Tried to allocate"
-    r"|HIP error: out of memory"
-    r"|XPU out of memory\. Tried to allocate"
-    r"|MPS backend out of memory"
-    r"|Allocation on device \S* ?would exceed allowed memory\. \(out of memory\)"
-    r"|CUDNN_STATUS_ALLOC_FAILED"
-    r"|CUBLAS_STATUS_ALLOC_FAILED"
-    r"|CUSOLVER_STATUS_ALLOC_FAILED|CUSPARSE_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED"
-    r"|cuDNN error: CUDNN_STATUS_NOT_SUPPORTED\. This error may appear if you passed in a non-contiguous input"
-    r"|DefaultCPUAllocator: (can't allocate memory|not enough memory)"
-    r"|\[enforce fail at alloc_cpu\.cpp:\d+\]"
-    r"|std::bad_alloc: .*(cudaErrorMemoryAllocation|out_of_memory)"
-    r"|\(PT_DEVMEM\) Allocation failed|PT_DEVMEM.{0,40}[Aa]llocation failed"
-    r"|^RESOURCE_EXHAUSTED: (Out of memory|Failed to allocate)"
-    r"|OOM when allocating tensor with shape"
-    r"|(clCreateBuffer|create_buffer) failed: (MEM_OBJECT_ALLOCATION_FAILURE|OUT_OF_RESOURCES|INVALID_BUFFER_SIZE|OUT_OF_HOST_MEMORY)"
-    r"|\bMEM_OBJECT_ALLOCATION_FAILURE\b"
-    r"|cuMemAlloc failed: out of memory|cuMemAllocManaged failed: out of memory"
-    r"|CUDA_ERROR_OUT_OF_MEMORY"
-    r"|cudaErrorMemoryAllocation: out of memory", re.M)
+# Each of these says it, and none is in a text without the word before them, of which most texts have none. One after another they are
+# found faster than by an expression of so many branches.
+_WORDS: Dict[str, Tuple[str, ...]] = {
+    "emory": (
+        "CUDA out of memory. Tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
+        "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
+        "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
+        "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
+        "cuMemAlloc failed: out of memory", "cuMemAllocManaged failed: out of memory",
+        "Out of memory while trying to allocate", "RESOURCE_EXHAUSTED: Out of memory", "Ran out of memory in memory space hbm",
+        "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory",
+        "Failed to allocate memory for requested buffer", "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"),
+    "lloc": (
+        "OOM when allocating tensor with shape", "RESOURCE_EXHAUSTED: Failed to allocate", "std::bad_alloc", "[enforce fail at alloc_cpu.cpp:",
+        "[metal::malloc] Attempting to allocate", "[malloc_or_wait] Unable to allocate", "PT_DEVMEM Allocation failed",
+        "(PT_DEVMEM) Allocation failed"),
+    "ALLOC": (
+        "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_ALLOC_FAILED",
+        "CUFFT_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED", "MEM_OBJECT_ALLOCATION_FAILURE"),
+    "OUT_OF_": (
+        "CUDA_ERROR_OUT_OF_MEMORY", "_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "_RESULT_ERROR_OUT_OF_HOST_MEMORY", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
+        "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", "clCreateBuffer failed: OUT_OF_", "create_buffer failed: OUT_OF_"),
+    "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
+    "There are": ("That was not possible. There are ",),  # of a TPU, after what it attempted to allocate or reserve
+    "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
+    "Dst tensor": ("Dst tensor is not copied",),
+}
+# TensorFlow's own class is also that of a full disk, of too many open files, and of a message that is too long.
+_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|unable to allocate|[Cc]an ?not allocate memory"
+                        r"|Attempting to (allocate|reserve) |memory space hbm")
+_OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
+_HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # at the end of every such error
+
 # A plain RuntimeError, and what frameworks raise of their own: a ValueError that tells of memory is no such thing.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
-_FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "cuda", "rmm", "triton")
+_FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "cuda", "rmm", "triton",
+               "onnxruntime", "xgboost", "lightgbm", "catboost", "_catboost", "paddle", "ray", "mlx", "warp")
 
 _STICKY = re.compile(
     r"an illegal memory access was encountered|device-side assert triggered|unspecified launch failure|misaligned address"
     r"|an illegal instruction was encountered|hardware stack error|CUDA_ERROR_(ILLEGAL_ADDRESS|ASSERT|LAUNCH_FAILED|ILLEGAL_INSTRUCTION"
     r"|MISALIGNED_ADDRESS|HARDWARE_STACK_ERROR|CONTEXT_IS_DESTROYED|ECC_UNCORRECTABLE)|uncorrectable ECC error encountered"
-    r"|GPU is lost|cudaError(IllegalAddress|Assert|LaunchFailure)", re.I)
+    r"|GPU is lost|cudaError(IllegalAddress|Assert|LaunchFailure)|_RESULT_ERROR_DEVICE_LOST", re.I)
+
+_EDGE = 8192   # characters of each end of a text
+_MOST = 100    # exceptions of a chain
+
+
+def _said(problem: BaseException) -> str:
+    """Its text; of a long one both ends. What is no text among its arguments is not made into one."""
+    if type(problem).__str__ is BaseException.__str__:
+        text = "\n".join([one for one in problem.args if isinstance(one, str)]) if len(problem.args) != 1 else problem.args[0]
+        if not isinstance(text, str):
+            return ""
+    else:
+        try:
+            text = str(problem)
+        except Exception:  # an exception that cannot say itself
+            return ""
+    return text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]}\n{text[-_EDGE:]}"
+
+
+def members(problem: BaseException) -> List[BaseException]:
+    """Of an ExceptionGroup, Python's own or the package exceptiongroup's."""
+    inside = getattr(problem, "exceptions", None)
+    return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
 def _chain(problem: Optional[BaseException]) -> Iterator[BaseException]:
     """It, what it was raised from, and what was being handled, each once; also the members of groups."""
     seen: Set[int] = set()
     todo = [problem]
-    while todo:
+    while todo and len(seen) <= _MOST:
         one = todo.pop()
-        if one is None or id(one) in seen or len(seen) > 100:
+        if one is None or id(one) in seen:
             continue
         seen.add(id(one))
         yield one
-        todo.extend(getattr(one, "exceptions", ()) or ())
+        todo.extend(members(one)[:_MOST])
         todo.append(one.__cause__)
         if not one.__suppress_context__:
             todo.append(one.__context__)
@@ -79,7 +118,9 @@ _verdicts: Dict[Type[BaseException], str] = {}
 
 
 def _judge(kind: Type[BaseException]) -> str:
-    """What an exception's type says: "yes", "no", that its "code" says it, or that its "text" does. Once a type."""
+    """What an exception's type says: "yes", "no", that its "code" or its "errno" says it, or that its "text" does. Once a type."""
+    if not issubclass(kind, BaseException):
+        raise InvalidRequest(text("a {} is no exception", kind.__name__), hint="except RuntimeError as problem: berth.is_oom(problem)")
     for one in kind.__mro__:
         name = f"{one.__module__}.{one.__qualname__}"
         if name in ("builtins.RuntimeError", "builtins.MemoryError", "builtins.Exception"):
@@ -88,9 +129,22 @@ def _judge(kind: Type[BaseException]) -> str:
             return "yes"
         if _NUMBA.match(name):
             return "code"
+        if _TENSORFLOW.match(name):
+            return "resource"
     if issubclass(kind, MemoryError):
         return "yes"
-    return "no" if {one.__name__ for one in kind.__mro__}.isdisjoint(_BY_TEXT) else "text"
+    if issubclass(kind, OSError):
+        return "errno"
+    return "text" if _of_a_framework(kind) else "no"
+
+
+def _says_so(text: str) -> bool:
+    for hint, words in _WORDS.items():
+        if hint in text:
+            for word in words:
+                if word in text:
+                    return True
+    return False
 
 
 def _is_oom_itself(problem: BaseException) -> bool:
@@ -101,16 +155,21 @@ def _is_oom_itself(problem: BaseException) -> bool:
             _verdicts.clear()
         judged = _verdicts[kind] = _judge(kind)
     if judged == "text":
-        return _TEXTS.search(str(problem)) is not None
+        return _says_so(_said(problem))
     if judged == "code":
-        return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in str(problem)
+        return getattr(problem, "code", None) == _CUDA_OUT_OF_MEMORY or "CUDA_ERROR_OUT_OF_MEMORY" in _said(problem)
+    if judged == "errno":
+        return getattr(problem, "errno", None) == errno.ENOMEM  # no process for a DataLoader's worker, for one
+    if judged == "resource":
+        text = _said(problem).replace(_HINT_OF_ALL, "")
+        return _OF_MEMORY.search(text) is not None and _OF_FILES.search(text) is None
     return judged == "yes"
 
 
 def is_oom(problem: Optional[BaseException]) -> bool:
     """Whether it means that memory ran out: of a GPU, in every framework's spelling, or of the host.
 
-    Walks what it was raised from. Imports nothing.
+    Walks what it was raised from, and the members of a group. Imports nothing.
 
     Examples
     --------
@@ -136,7 +195,9 @@ def may_try_again(problem: BaseException) -> bool:
 def is_sticky(problem: Optional[BaseException]) -> bool:
     """Whether the device's context is lost with it: nothing that this process does on the device can work any more. By its text, of
     exceptions that frameworks raise for that."""
-    return any(_of_a_framework(type(one)) and _STICKY.search(str(one)) is not None for one in _chain(problem))
+    if problem is not None:
+        _is_oom_itself(problem)  # it is an exception
+    return any(_of_a_framework(type(one)) and _STICKY.search(_said(one)) is not None for one in _chain(problem))
 
 
 def _of_a_framework(kind: Type[BaseException]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -11,7 +12,9 @@ import time
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from .errors import InvalidRequest
+from .language import text
 from .readings import Reading, read, resident_bytes
+from .sizes import number
 
 __all__ = ["Profile", "profile"]
 
@@ -41,6 +44,9 @@ class _Sampler:
         self._thread.join()
 
 
+_in_use: List["Profile"] = []  # with PyTorch's profiler
+
+
 class Profile:
     """What `berth.profile` gives; `summary` has the ten lines after the block."""
 
@@ -54,9 +60,12 @@ class Profile:
 
     def __enter__(self) -> "Profile":
         if self._sampler is not None:
-            raise InvalidRequest("this profile is in use, or was: make another one with berth.profile()")
+            raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))
         torch = sys.modules.get("torch")
         if torch is not None:
+            if _in_use:
+                raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
+            _in_use.append(self)
             kinds = [torch.profiler.ProfilerActivity.CPU]
             if torch.cuda.is_available():
                 kinds.append(torch.profiler.ProfilerActivity.CUDA)
@@ -71,6 +80,8 @@ class Profile:
 
     def __exit__(self, *what: Any) -> None:
         assert self._sampler is not None
+        if self in _in_use:
+            _in_use.remove(self)
         self._sampler.stop()
         self.seconds = time.perf_counter() - self._begun
         self._processor = time.process_time() - self._processor
@@ -90,11 +101,15 @@ class Profile:
             events.append({"ph": "X", "name": _BLOCK, "pid": os.getpid(), "tid": os.getpid(), "ts": begun, "dur": self.seconds * 1e6})
         assert self._sampler is not None
         events.extend(_counters(self._sampler.samples, float(begun)))
-        folder = os.path.dirname(os.path.abspath(self._path))
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".json")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({**rest, "traceEvents": events}, file)
-        os.replace(temporary, self._path)
+        temporary = f"{self._path}.{os.getpid()}"
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                json.dump({**rest, "traceEvents": events}, file)
+            os.replace(temporary, self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+            raise
 
     def _framework_events(self) -> Tuple[List[Event], Event]:
         """The framework's own trace: its events, and what it says beside them."""
@@ -110,10 +125,11 @@ class Profile:
     def _lines(self) -> List[str]:
         assert self._sampler is not None
         samples, cores = self._sampler.samples, len(os.sched_getaffinity(0))
-        lines = [f"{self.seconds:.2f} s; trace in {self._path}: https://ui.perfetto.dev opens it",
-                 f"processor: {self._processor / self.seconds:.1f} of {cores} cores busy with this process" if self.seconds else "processor: -",
-                 f"host memory: {max(one[2] for one in samples) / 2**30:.2f} GiB at most"]
-        lines += _of_devices(samples) or ["no GPU was read"]
+        lines = [text("{:.2f} s; trace in {}: https://ui.perfetto.dev opens it", self.seconds, self._path),
+                 text("processor: {:.1f} of {} cores busy with this process", self._processor / self.seconds,
+                      cores) if self.seconds else text("processor: -"),
+                 text("host memory: {:.2f} GiB at most", max(one[2] for one in samples) / 2**30)]
+        lines += _of_devices(samples) or [text("no GPU was read")]
         if self._profiler is not None:
             lines = lines[:5] + _of_operators(self._profiler, self.seconds)
         return lines
@@ -139,7 +155,7 @@ def _of_devices(samples: List[Tuple[float, List[Reading], int]]) -> List[str]:
     lines = []
     for (index, name), seen in sorted(found.items()):
         load, memory, power = (seen.get(key) for key in ("utilization_percent", "memory_used_bytes", "power_milliwatts"))
-        said = [f"busy {sum(load) / len(load):.0f} %" if load else "", f"memory {max(memory) / 2**30:.1f} GiB at most" if memory else "",
+        said = [text("busy {:.0f} %", sum(load) / len(load)) if load else "", text("memory {:.1f} GiB at most", max(memory) / 2**30) if memory else "",
                 f"{sum(power) / len(power) / 1000:.0f} W" if power else ""]
         lines.append(f"GPU {index} {name}: " + ", ".join(one for one in said if one))
     return lines
@@ -155,14 +171,14 @@ def _of_operators(profiler: Any, seconds: float) -> List[str]:
     def processor(one: Any) -> float:
         return float(one.self_cpu_time_total)
     on_device = sum(map(device, averages)) > 0
-    time_of, where = (device, "on the device") if on_device else (processor, "on the processor")
+    time_of, where = (device, text("on the device")) if on_device else (processor, text("on the processor"))
     total = sum(map(time_of, averages)) or 1.0
     averages.sort(key=time_of, reverse=True)
-    said = f"{total / 1e6:.2f} s {where}"
+    said = text("{:.2f} s {}", total / 1e6, where)
     if on_device:
-        said += f", which is {total / 1e6 / seconds:.0%} of the time" if seconds else ""
-    lines = [f"{time_of(one) / total:5.0%}  {one.key}  ({one.count} calls)" for one in averages[:4]]
-    return [f"operators: {said}", *lines]
+        said += text(", which is {:.0%} of the time", total / 1e6 / seconds) if seconds else ""
+    lines = [text("{:5.0%}  {}  ({} calls)", time_of(one) / total, one.key, one.count) for one in averages[:4]]
+    return [text("operators: {}", said), *lines]
 
 
 def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float = 0.25, report: bool = True) -> Profile:
@@ -185,9 +201,14 @@ def profile(path: Union[str, "os.PathLike[str]"] = "trace.json", *, every: float
     ...     os.listdir(folder), len(seen.summary.splitlines()) <= 10
     (['trace.json'], True)
     """
-    if not every > 0:
-        raise InvalidRequest(f"every: {every!r} is not a number of seconds above 0", "E0104")
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    number("every", every, above=True)
+    try:
+        whole = os.path.abspath(os.fsdecode(path))  # also where the block goes to another folder
+    except TypeError:
+        raise InvalidRequest(text("{}: {!r} is no text", "path", path), "E0104") from None
+    folder = os.path.dirname(whole)
     if not os.access(folder, os.W_OK):
-        raise InvalidRequest(f"{folder}: there is no such folder, or it cannot be written", "E0110")
-    return Profile(os.fspath(path), every, report)
+        raise InvalidRequest(text("{}: there is no such folder, or it cannot be written", folder), "E0110")
+    if os.path.isdir(whole):
+        raise InvalidRequest(text("{}: it is a folder", whole), "E0110", os.path.join(whole, "trace.json"))
+    return Profile(whole, every, report)

@@ -10,8 +10,10 @@ import sys
 from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
 from .errors import InvalidRequest
-from .frameworks import needed
+from .frameworks import initialised, needed
+from .language import text
 from .machine import _table
+from .sizes import number
 
 __all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
 
@@ -26,33 +28,36 @@ class Switch:
     note: str = ""
 
 
+_TITLES = ("switch", "value", "what it costs", "")
+
+
 class Switches(List[Switch]):
     """A list of switches that shows itself as a table."""
 
     def __repr__(self) -> str:
-        return _table(((one.name, one.value, one.cost, one.note) for one in self), ("switch", "value", "what it costs", ""))
+        return _table(((one.name, one.value, one.cost, one.note) for one in self), _TITLES)
 
 
 def _of_torch(torch: Any, seed: int) -> Iterator[Switch]:
     torch.manual_seed(seed)
-    yield Switch("torch.manual_seed", str(seed), "nothing")
+    yield Switch("torch.manual_seed", str(seed), text("nothing"))
     variable = "CUBLAS_WORKSPACE_CONFIG"
     late = torch.cuda.is_initialized() and variable not in os.environ
     os.environ.setdefault(variable, ":4096:8")
-    yield Switch(variable, os.environ[variable], "24 MiB of each GPU", "too late for this process: a GPU is in use already" if late else "")
+    yield Switch(variable, os.environ[variable], text("24 MiB of each GPU"), text("too late for this process: a GPU is in use already") if late else "")
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
-    yield Switch("torch.backends.cudnn", "benchmark=False, deterministic=True", "slower convolutions where another algorithm is faster")
+    yield Switch("torch.backends.cudnn", "benchmark=False, deterministic=True", text("slower convolutions where another algorithm is faster"))
     torch.use_deterministic_algorithms(True, warn_only=True)
-    yield Switch("torch.use_deterministic_algorithms", "True, warn_only=True", "slower index and scatter operations on a GPU",
-                 "operations that have no such algorithm warn")
-    yield Switch("DataLoader", "generator=torch.Generator().manual_seed(seed)", "nothing", "yours to pass; workers are seeded from it")
+    yield Switch("torch.use_deterministic_algorithms", "True, warn_only=True", text("slower index and scatter operations on a GPU"),
+                 text("operations that have no such algorithm warn"))
+    yield Switch("DataLoader", "generator=torch.Generator().manual_seed(seed)", text("nothing"), text("yours to pass; workers are seeded from it"))
 
 
 def _of_tensorflow(tensorflow: Any, seed: int) -> Iterator[Switch]:
     tensorflow.keras.utils.set_random_seed(seed)
     tensorflow.config.experimental.enable_op_determinism()
-    yield Switch("tf.config.experimental.enable_op_determinism", "on", "slower operations, input pipelines without parallel order")
+    yield Switch("tf.config.experimental.enable_op_determinism", "on", text("slower operations, input pipelines without parallel order"))
 
 
 def reproducible(seed: int = 0) -> Switches:
@@ -79,15 +84,15 @@ def reproducible(seed: int = 0) -> Switches:
     True
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 32:
-        raise InvalidRequest(f"seed: {seed!r} is not a whole number from 0 to 4294967295", "E0104")
+        raise InvalidRequest(text("seed: {!r} is not a whole number from 0 to 4294967295", seed), "E0104")
     random.seed(seed)
-    done = [Switch("random.seed", str(seed), "nothing")]
+    done = [Switch("random.seed", str(seed), text("nothing"))]
     os.environ["PYTHONHASHSEED"] = str(seed)
-    done.append(Switch("PYTHONHASHSEED", str(seed), "nothing", "for processes that this one starts; for this one it was read at its start"))
+    done.append(Switch("PYTHONHASHSEED", str(seed), text("nothing"), text("for processes that this one starts; for this one it was read at its start")))
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)
-        done.append(Switch("numpy.random.seed", str(seed), "nothing", "a Generator of numpy.random.default_rng() has its own seed"))
+        done.append(Switch("numpy.random.seed", str(seed), text("nothing"), text("a Generator of numpy.random.default_rng() has its own seed")))
     torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
     if torch is not None:
         done.extend(_of_torch(torch, seed))
@@ -97,7 +102,10 @@ def reproducible(seed: int = 0) -> Switches:
         flags = os.environ.get("XLA_FLAGS", "")
         if "deterministic_ops" not in flags:
             os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
-        done.append(Switch("XLA_FLAGS", "--xla_gpu_deterministic_ops=true", "slower scatters and reductions on a GPU", "random numbers come from your keys"))
+        note = text("random numbers come from your keys")
+        if initialised() == "JAX":
+            note = text("too late for this process: a GPU is in use already") + "; " + note
+        done.append(Switch("XLA_FLAGS", os.environ["XLA_FLAGS"], text("slower scatters and reductions on a GPU"), note))
     return Switches(done)
 
 
@@ -134,9 +142,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         if self.why:
-            return f"different: {self.why}"
-        said = "same" if self.same else "different"
-        return f"{said}: at most {self.absolute:.3g} absolute, {self.relative:.3g} relative, {self.worst:.3g} of the tolerance{' at ' + self.where if self.where else ''}"
+            return text("different: {}", self.why)
+        said = text("same") if self.same else text("different")
+        return text("{}: at most {:.3g} absolute, {:.3g} relative, {:.3g} of the tolerance{}", said, self.absolute, self.relative, self.worst,
+                    text(" at {}", self.where) if self.where else "")
 
 
 class _Differs(Exception):
@@ -146,12 +155,12 @@ class _Differs(Exception):
 def _pairs(a: Any, b: Any, path: str) -> Iterator[Tuple[str, Any, Any]]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if set(a) != set(b):
-            raise _Differs(f"the keys of {path or 'the results'}: {sorted(map(str, set(a) ^ set(b)))} are in one alone")
+            raise _Differs(text("the keys of {}: {} are in one alone", path or text("the results"), sorted(map(str, set(a) ^ set(b)))))
         for key in a:
             yield from _pairs(a[key], b[key], f"{path}[{key!r}]")
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         if len(a) != len(b):
-            raise _Differs(f"the lengths of {path or 'the results'}: {len(a)} and {len(b)}")
+            raise _Differs(text("the lengths of {}: {} and {}", path or text("the results"), len(a), len(b)))
         for at, (one, other) in enumerate(zip(a, b)):
             yield from _pairs(one, other, f"{path}[{at}]")
     else:
@@ -164,6 +173,8 @@ def _array(x: Any) -> Tuple[Any, str]:
     name = str(getattr(x, "dtype", type(x).__name__)).split(".")[-1]
     if hasattr(x, "detach"):
         x = x.detach().cpu()
+        x = x.dequantize() if getattr(x, "is_quantized", False) else x
+        x = x.to_dense() if "strided" not in str(getattr(x, "layout", "strided")) else x
         x = (x.double() if x.is_floating_point() else x).numpy()
     elif hasattr(x, "get") and hasattr(x, "__cuda_array_interface__"):
         x = x.get()
@@ -174,8 +185,8 @@ def _array(x: Any) -> Tuple[Any, str]:
         return array.astype("float64"), name
     if array.dtype.kind == "O" and all(isinstance(one, int) and one.bit_length() < 1000 for one in array.flat):
         return array, name  # whole numbers that are too large for 64 bits
-    raise InvalidRequest(f"a {type(x).__name__}{f' of {name}' if name != type(x).__name__ else ''} cannot be compared",
-                         hint="tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them")
+    raise InvalidRequest(text("a {}{} cannot be compared", type(x).__name__, f' of {name}' if name != type(x).__name__ else ''),
+                         hint=text("tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them"))
 
 
 def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
@@ -199,8 +210,8 @@ def compare_outputs(a: Any, b: Any, *, rtol: Optional[float] = None, atol: Optio
     different: the keys of the results: ['loss', 'lost'] are in one alone
     """
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not value >= 0:
-            raise InvalidRequest(f"{name}: {value!r} is no number of at least 0", "E0104")
+        if value is not None:
+            number(name, value)
     worst = absolute = relative = 0.0
     where = ""
     try:
@@ -223,7 +234,7 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
     numpy = needed("numpy", "compare_outputs")
     (one, name), (other, other_name) = _array(a), _array(b)
     if one.shape != other.shape:
-        raise _Differs(f"the shapes of {path or 'the results'}: {one.shape} and {other.shape}")
+        raise _Differs(text("the shapes of {}: {} and {}", path or text("the results"), one.shape, other.shape))
     if one.size == 0:
         return 0.0, 0.0, 0.0
     wide = "complex128" if "c" in (one.dtype.kind, other.dtype.kind) else "float64"

@@ -6,7 +6,6 @@ first one had. Here the block is left first, the frames are dropped, then garbag
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import gc
 import inspect
@@ -17,8 +16,10 @@ import traceback
 from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
-from .oom import is_oom, is_sticky, may_try_again
+from .language import text
+from .oom import is_oom, is_sticky, may_try_again, members
 from .randomness import kept, unused
+from .sizes import number, whole
 
 __all__ = ["ContextLost", "retry", "release_memory"]
 
@@ -61,13 +62,14 @@ def drop_frames(problem: BaseException) -> None:
             continue
         seen.add(id(one))
         traceback.clear_frames(one.__traceback__)
-        todo.extend(other for other in (one.__cause__, one.__context__) if other is not None)
+        todo.extend(other for other in (one.__cause__, one.__context__, *members(one)) if other is not None)
 
 
 def check_lack_of_memory(problem: Exception) -> None:
     """Raises what is something else: as it is, or as ContextLost."""
     if is_sticky(problem):
-        raise ContextLost(f"the device's context is lost: {problem}", "E0566", "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call") from problem
+        raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
+                          text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
     if not is_oom(problem) or not may_try_again(problem):
         raise problem
 
@@ -84,7 +86,7 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
 
 
 def first_line(problem: BaseException) -> str:
-    return str(problem).split("\n", 1)[0][:200]
+    return str(problem).split("\n", 1)[0][:200] or type(problem).__name__
 
 
 def name_of(function: Any) -> str:
@@ -98,10 +100,20 @@ def _pause(at: int, first: float, factor: float, most: float, jitter: float) -> 
     return min(most, first * factor ** at) * (1 + jitter * (2 * random.Random().random() - 1))
 
 
+def check_callable(function: Any, what: str, name: str) -> None:
+    """`@berth.retry(3)` gives a number where the function belongs."""
+    if isinstance(function, (classmethod, staticmethod)):
+        raise InvalidRequest(text("berth.{} does not take a {}", what, type(function).__name__), "E0551", text("@{} above @berth.{}",
+                                                                                                               type(function).__name__, what))
+    if not callable(function):
+        raise InvalidRequest(text("berth.{}: {!r:.80} is no function", what, function), "E0551", f"berth.{what}({name}=…)")
+
+
 def _check(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidRequest(f"{name_of(function)} is a generator: what it has given already cannot be taken back, so it cannot be tried again", "E0569",
-                             "retry the function that consumes it")
+        raise InvalidRequest(text("{} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
+                                  name_of(function)), "E0569",
+                             text("retry the function that consumes it"))
 
 
 @overload
@@ -151,8 +163,10 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     if function is None:
         return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random,
                                  report=report)
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidRequest(f"tries: {tries!r} is not a whole number of at least 1", "E0104")
+    whole("tries", tries, 1)
+    for name, value in (("first", first), ("factor", factor), ("most", most), ("jitter", jitter)):
+        number(name, value)
+    check_callable(function, "retry", "tries")
     _check(function)
     call = cast(Callable[..., Any], function)
 
@@ -161,7 +175,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
         release_memory()
         pause = _pause(at, first, factor, most, jitter)
         if report:
-            print(f"berth: memory ran out in {name_of(call)} ({first_line(failed)}); try {at + 2} of {tries} in {pause:.1f} s", file=sys.stderr)
+            print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),
+                  file=sys.stderr)
         return pause
     return (_awaited if inspect.iscoroutinefunction(function) else _called)(call, tries, between, same_random)
 
@@ -187,6 +202,8 @@ def _called(call: Callable[..., Any], tries: int, between: Callable[[int, BaseEx
 
 
 def _awaited(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
+    import asyncio
+
     @functools.wraps(call)
     async def again(*args: Any, **named: Any) -> Any:
         state = kept() if same_random else None

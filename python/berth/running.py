@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
+import collections.abc
 import dataclasses
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
-import textwrap
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library
-from .errors import BerthError, BrokerUnavailable, InvalidRequest, NoDevice, NotFound, Refused
-from .sizes import bytes_of, permille_of
+from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from
+from .language import text
+from .leases import request_of
 
 __all__ = ["Finished", "run", "run_async"]
 
 Word = Union[str, "os.PathLike[str]"]
-_NOT_EXECUTED, _REFUSED, _USAGE = 126, 6, 2
-_SAID = re.compile(r"^error: (.*?) \((E\d{4})\)\s*(?:^hint: (.*))?\Z", re.M | re.S)
+_NOT_EXECUTED = 126
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,62 +58,99 @@ class Finished:
         """
         if not self.ok:
             tail = "\n".join(self.stderr.splitlines()[-5:])
-            raise BerthError(f"the command ended with {self.exit_code} ({self.outcome})" + (f"\n{tail}" if tail else ""), "E0571")
+            raise BerthError(text("the command ended with {} ({})", self.exit_code, self.outcome) + (f"\n{tail}" if tail else ""), "E0571")
         return self
 
 
-def _program() -> str:
-    found = os.environ.get("BERTH_PROGRAM") or _library._program() or shutil.which("berth")
+def program() -> str:
+    """The path of `berth`."""
+    named = os.environ.get("BERTH_PROGRAM")
+    found = named or _library._program() or shutil.which("berth")
     if not found:
-        raise BrokerUnavailable("the program berth is not there", "E0550", "pip install --force-reinstall berth")
+        raise BrokerUnavailable(text("the program berth is not there"), "E0550", _library._MENDS)
+    if named and not (os.path.isfile(named) and os.access(named, os.X_OK)):
+        raise BrokerUnavailable(text("{}: it is no program that can be run", named), "E0550", "unset BERTH_PROGRAM")
     return found
 
 
 def _line(command: Sequence[Word], report: str, wishes: Mapping[str, Any]) -> List[str]:
-    if isinstance(command, (str, bytes)) or not command:
-        raise InvalidRequest("the command is a list of words", "E0516", "berth.run(['python', 'train.py'])")
-    words = [_program(), "run", "--report", report]
-    for name in ("gpus", "cpus"):
-        value = wishes[name]
-        if value is not None:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidRequest(f"{name}: {value!r} is not a whole number", "E0104")
-            words += [f"--{name}", str(value)]
-    if wishes["memory"] is not None:
-        words += ["--memory", f"{bytes_of(wishes['memory'])}B"]
-    if wishes["share"] is not None:
-        words += ["--share", f"{permille_of(wishes['share']) / 1000}"]
-    if wishes["devices"] is not None:
-        words += ["--devices", ",".join(map(str, wishes["devices"]))]
+    words = [program(), "run", "--report", report]
+    request = request_of(*(wishes[name] for name in ("gpus", "memory", "share", "cpus", "devices")))
+    for option, key, form in (("--gpus", "gpus", str), ("--cpus", "cpus", str), ("--memory", "memory_bytes", "{}B".format),
+                              ("--share", "share_permille", lambda part: str(part / 1000)), ("--devices", "devices", ",".join)):
+        if key in request:
+            words += [option, form(request[key])]
     if wishes["name"]:
-        words += ["--name", wishes["name"]]
-    if not wishes["wait"]:
+        words += ["--name", _word("name", wishes["name"])]
+    if wishes["wait"] not in (True, False, None):
+        raise InvalidRequest(text("wait: {!r} is neither True nor False", wishes['wait']), "E0104", "with berth.lease(wait=5) as lease: berth.run(…)")
+    if wishes["wait"] is not None and not wishes["wait"]:
         words.append("--no-wait")
-    return [*words, "--", *(os.fspath(one) for one in command)]
+    return [*words, "--", *_words_of(command)]
 
 
-def _finished(report: str, code: int, out: str, err: str, command: Sequence[Word]) -> Finished:
-    """What the report says; where there is none, Berth said no, in its own words on standard error."""
+def _words_of(command: Sequence[Word]) -> List[str]:
+    hint = "berth.run(['python', 'train.py'])"
+    if isinstance(command, (str, bytes)) or not isinstance(command, collections.abc.Iterable):
+        raise InvalidRequest(text("the command is a list of words"), "E0516", hint)
+    words = [_word("the command", one) for one in command]
+    if not words or not words[0]:
+        raise InvalidRequest(text("the command is a list of words"), "E0516", hint)
+    return words
+
+
+def _word(name: str, one: Any) -> str:
+    """As a program gets it."""
+    try:
+        word = os.fsdecode(one)
+    except TypeError:
+        raise InvalidRequest(text("{}: {!r} is no text", name, one), "E0104", f"{str(one)!r}") from None
+    if "\0" in word:
+        raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, word), "E0104")
+    return word
+
+
+def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict[str, Any]:
+    """Where the command runs."""
+    for name, value in (env or {}).items():
+        _word("env", name), _word(f"env[{name!r}]", value)
+    if cwd is not None and not os.path.isdir(cwd):
+        raise NotFound(text("{!s}: there is no such folder", os.fspath(cwd)), "E0110")
+    return {"env": env, "cwd": cwd}
+
+
+def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes], command: Sequence[Word]) -> Finished:
+    """What the report says: how the command ended, or why it was not started."""
     try:
         with open(report, encoding="utf-8") as file:
             said: Dict[str, Any] = json.load(file)
     except (OSError, ValueError):
-        raise _refusal(code, err) from None
+        raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
+    if "error" in said:
+        raise error_from(said)
     outcome = str((said.get("outcome") or {}).get("class"))
     if outcome == "not_found":
-        raise NotFound(f"{command[0]!s}: there is no such command", "E0510")
+        raise NotFound(text("{!s}: there is no such command", command[0]), "E0510")
     if code == _NOT_EXECUTED and outcome != "failed":
-        raise BerthError(f"{command[0]!s} cannot be executed", "E0511")
-    return Finished(code, outcome, out, err, said)
+        raise BerthError(text("{!s} cannot be executed", command[0]), "E0511")
+    return Finished(code, outcome, _text(out), _text(err), said)
 
 
-def _refusal(code: int, err: str) -> BerthError:
-    """In Berth's own words, where they were kept."""
-    said = _SAID.search(err)
-    kind = {_REFUSED: Refused, _USAGE: InvalidRequest}.get(code, BerthError)
-    if said is None:
-        return kind(f"berth run failed with {code}, and started nothing: standard error says why", "E0412" if code == _REFUSED else "E0512")
-    return (NoDevice if said[2] == "E0411" else kind)(said[1], said[2], textwrap.dedent("      " + (said[3] or "")).strip())
+def _text(said: Optional[bytes]) -> str:
+    """A program may write what is no UTF-8."""
+    return (said or b"").decode("utf-8", "replace")
+
+
+def _tail(err: Optional[bytes]) -> str:
+    return "\n".join(_text(err).splitlines()[-5:])
+
+
+def _bytes(input: Union[str, bytes, None]) -> Optional[bytes]:
+    if input is None or isinstance(input, bytes):
+        return input
+    if not isinstance(input, str):
+        raise InvalidRequest(text("input: a {} is neither text nor bytes", type(input).__name__), "E0104")
+    return input.encode("utf-8", "surrogateescape")
 
 
 def _files() -> Tuple["tempfile.TemporaryDirectory[str]", str]:
@@ -125,7 +160,7 @@ def _files() -> Tuple["tempfile.TemporaryDirectory[str]", str]:
 
 def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[int, str, None] = None, share: Union[float, str, None] = None,
         cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None, name: str = "", wait: bool = True, capture: bool = False,
-        input: Optional[str] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
+        input: Union[str, bytes, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """Runs a command on a free device, as `berth run` does, and waits for its end. Nothing that it started is left behind.
 
     Parameters
@@ -136,9 +171,13 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[in
     wait : bool
         For a device, while none is free enough.
     capture : bool
-        Keep its output; else it goes where this program's goes.
-    input : str, optional
+        Keep its output; else it goes where this program's goes. What of it is no UTF-8 becomes "�".
+    input : str or bytes, optional
         For its standard input.
+    env : dict of str, optional
+        All of its variables; else this program's, and what Berth sets.
+    cwd : path, optional
+        The folder in which it runs.
 
     Returns
     -------
@@ -147,7 +186,7 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[in
 
     Raises
     ------
-    Refused, NotFound, BerthError
+    Refused, NoDevice, NotFound, BerthError
         It was not started.
 
     Examples
@@ -161,28 +200,29 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[in
     with folder:
         pipe = subprocess.PIPE if capture else None
         # Ctrl-C: the front is killed, and its keeper ends all that the command started.
-        done = subprocess.run(_line(command, report, wishes), stdout=pipe, stderr=pipe, input=input, text=True, env=env, cwd=cwd)
+        done = subprocess.run(_line(command, report, wishes), stdout=pipe, stderr=pipe, input=_bytes(input), **_surroundings(env, cwd))
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
-        return _finished(report, code, done.stdout or "", done.stderr or "", command)
+        return _finished(report, code, done.stdout, done.stderr, command)
 
 
 async def run_async(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[int, str, None] = None,
                     share: Union[float, str, None] = None, cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None,
-                    name: str = "", wait: bool = True, capture: bool = False, input: Optional[str] = None,
+                    name: str = "", wait: bool = True, capture: bool = False, input: Union[str, bytes, None] = None,
                     env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """`run`, for programs with an event loop: others go on meanwhile. Where the task is cancelled, the command is ended."""
+    import asyncio
     wishes = {"gpus": gpus, "memory": memory, "share": share, "cpus": cpus, "devices": devices, "name": name, "wait": wait}
     folder, report = _files()
     with folder:
         pipe = asyncio.subprocess.PIPE if capture else None
-        started = await asyncio.create_subprocess_exec(*_line(command, report, wishes), stdout=pipe, stderr=pipe, env=env, cwd=cwd,
+        started = await asyncio.create_subprocess_exec(*_line(command, report, wishes), stdout=pipe, stderr=pipe, **_surroundings(env, cwd),
                                                        stdin=asyncio.subprocess.PIPE if input is not None else None)
         try:
-            out, err = await started.communicate(None if input is None else input.encode())
+            out, err = await started.communicate(_bytes(input))
         except BaseException:
             if started.returncode is None:
                 started.kill()
                 await started.wait()
             raise
         code = started.returncode or 0
-        return _finished(report, code if code >= 0 else 128 - code, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"), command)
+        return _finished(report, code if code >= 0 else 128 - code, out, err, command)

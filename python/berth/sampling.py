@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
-from .batches import positive
 from .errors import InvalidRequest
-from .sizes import bytes_of
+from .language import text
+from .parts import positive
+from .sizes import bytes_of, number, whole
 
 __all__ = ["DynamicBatchSampler"]
 
@@ -48,34 +50,39 @@ class DynamicBatchSampler:
                  budget: Union[int, str, None] = None, max_items: Optional[int] = None, shuffle: bool = True, seed: int = 0,
                  too_long: str = "refuse", rank: int = 0, ranks: int = 1) -> None:
         if (max_tokens is None) == (memory is None) or (memory is None) != (budget is None):
-            raise InvalidRequest("either max_tokens, or memory and budget: one of both says how large a batch may be", "E0010")
+            raise InvalidRequest(text("either max_tokens, or memory and budget: one of both says how large a batch may be"), "E0010")
         if too_long not in ("refuse", "skip"):
-            raise InvalidRequest(f"too_long: {too_long!r} is neither refuse nor skip", "E0003")
+            raise InvalidRequest(text("too_long: {!r} is neither refuse nor skip", too_long), "E0003")
         if max_tokens is not None:
             positive("max_tokens", max_tokens)
         if max_items is not None:
             positive("max_items", max_items)
-        if not 0 <= rank < positive("ranks", ranks):
-            raise InvalidRequest(f"rank: {rank!r} is not one of {ranks}", "E0104")
+        if not whole("rank", rank, 0) < positive("ranks", ranks):
+            raise InvalidRequest(text("rank: {!r} is not one of {}", rank, ranks), "E0104")
+        if memory is not None and not callable(memory):
+            raise InvalidRequest(text("memory: a {} cannot be called", type(memory).__name__), hint="memory=lambda items, longest: items * longest * 4096")
         try:
             self.lengths = [int(one) for one in lengths]
-        except TypeError:
-            raise InvalidRequest(f"lengths: a {type(lengths).__name__} is no sequence of numbers", "E0560") from None
+        except (TypeError, ValueError):
+            raise InvalidRequest(text("lengths: a {} is no sequence of numbers", type(lengths).__name__), "E0560") from None
+        if min(self.lengths, default=0) < 0:
+            raise InvalidRequest(text("lengths: {} is below 0", min(self.lengths)), "E0560")
         self._tokens, self._memory, self._items = max_tokens, memory, max_items
-        self._budget = bytes_of(budget) if budget is not None else 0
+        self._budget = bytes_of(budget, "budget") if budget is not None else 0
         self._shuffle, self._seed, self._epoch, self._rank, self._ranks = shuffle, seed, 0, rank, ranks
         self.skipped = [at for at, length in enumerate(self.lengths) if not self._fits(1, length)]
         if self.skipped and too_long == "refuse":
             at = self.skipped[0]
-            raise InvalidRequest(f"item {at} of length {self.lengths[at]} is larger than a batch may be, alone ({len(self.skipped)} such items)", "E0562",
-                                 "truncate it, allow more, or too_long='skip'")
+            raise InvalidRequest(text("item {} of length {} is larger than a batch may be, alone ({} such items)", at, self.lengths[at],
+                                      len(self.skipped)), "E0562",
+                                 text("truncate it, allow more, or too_long='skip'"))
         self._batches: Optional[List[List[int]]] = None
 
     def _fits(self, items: int, longest: int) -> bool:
         if self._items is not None and items > self._items:
             return False
         if self._memory is not None:
-            return self._memory(items, longest) <= self._budget
+            return number("memory", self._memory(items, longest), -math.inf) <= self._budget
         return self._tokens is None or items * longest <= self._tokens
 
     def set_epoch(self, epoch: int) -> None:

@@ -1,18 +1,40 @@
-"""Sizes and shares as people write them: the same words as `berth run` takes."""
+"""Numbers, sizes and shares as people write them: the same words as `berth run` takes."""
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from typing import Union
+from typing import Any, Union
 
 from .errors import InvalidRequest
+from .language import text
 
 _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit in (letter, letter + "iB")}
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
+_LEAST = 1 << 20  # of a device's memory: who writes 8 does not mean 8 bytes
 
 
-def bytes_of(size: Union[int, str]) -> int:
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number, also NumPy's."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        hint = f"memory={value!r}" if isinstance(value, str) and _size_in(value) else ""
+        raise InvalidRequest(text("{}: {!r} is not a whole number of at least {}", name, value, least), "E0104", hint)
+    return number
+
+
+def _size_in(text: str) -> float:
+    """Its bytes; 0 where it is no size."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+    return float(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else 0.0
+
+
+def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1) -> int:
     """Bytes of a size.
 
     Examples
@@ -22,16 +44,30 @@ def bytes_of(size: Union[int, str]) -> int:
     >>> bytes_of(4096)
     4096
     """
-    if isinstance(size, int) and not isinstance(size, bool):
-        number = size
+    hint = text("write a number with its unit, such as '8GiB' or '500MiB'")
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*\d+(?:\.\d+)?\s*([A-Za-z]+)\s*", size)
+        if not found or found[1] not in _UNITS:
+            raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
+        number = int(_size_in(size))
     else:
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", size) if isinstance(size, str) else None
-        if not found or found[2] not in _UNITS:
-            raise InvalidRequest(f"memory: {size!r} is not a size", "E0101", "write a number with its unit, such as '8GiB' or '500MiB'")
-        number = int(float(found[1]) * _UNITS[found[2]])
+        exact: Any = int(size) if isinstance(size, float) and size.is_integer() else size
+        try:
+            number = operator.index(exact)
+        except TypeError:
+            raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint) from None
+        if isinstance(size, bool):
+            raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
+        if 0 < number < least:
+            raise InvalidRequest(text("{}: {} bytes are hardly what is meant", name, number), "E0101", f"{name}='{number}GiB'" if number < 1024 else hint)
     if number <= 0:
-        raise InvalidRequest("memory: no memory at all was asked for", "E0011", "berth.lease(gpus=0) is the CPU")
+        raise InvalidRequest(text("{}: no memory at all was asked for", name), "E0011", text("berth.lease(gpus=0) is the CPU"))
     return number
+
+
+def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
+    """Of a GPU's memory."""
+    return bytes_of(size, name, _LEAST)
 
 
 def permille_of(share: Union[float, str]) -> int:
@@ -46,6 +82,48 @@ def permille_of(share: Union[float, str]) -> int:
         part = float(share[:-1]) / 100 if isinstance(share, str) and share.endswith("%") else float(share)
     except (TypeError, ValueError):
         part = 0.0
-    if not 0 < part <= 1:
-        raise InvalidRequest(f"share: {share!r} is not a share of a device", "E0102", "write a part of the whole, such as '30%' or 0.3")
+    if isinstance(share, bool) or not 0 < part <= 1:
+        raise InvalidRequest(text("share: {!r} is not a share of a device", share), "E0102", text("write a part of the whole, such as '30%' or 0.3"))
     return max(1, round(part * 1000))
+
+
+def words_of(devices: Any) -> "list[str]":
+    """Of the names of devices: an index, a uuid or a PCI address, some of them, or those of one text with commas."""
+    if isinstance(devices, str):
+        devices = devices.split(",")
+    elif isinstance(devices, int):
+        devices = [devices]
+    try:
+        named = list(devices)
+    except TypeError:
+        raise InvalidRequest(text("devices: {!r} names no devices", devices), "E0415", "devices=[0, 1], devices='GPU-1a2b'") from None
+    words = []
+    for one in named:
+        try:
+            word = one.strip() if isinstance(one, str) else str(operator.index(one))
+        except TypeError:
+            word = ""
+        if not word or isinstance(one, bool):
+            raise InvalidRequest(text("devices: {!r} is neither an index, nor a uuid, nor a PCI address", one), "E0415",
+                                 "devices=[0, 1], devices='GPU-1a2b'")
+        words.append(word)
+    if not words:
+        raise InvalidRequest(text("devices: none is named"), "E0415", text("berth.lease(gpus=0) is the CPU"))
+    return words
+
+
+def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> float:
+    """At least so much, or more than that."""
+    known = not isinstance(value, (bool, str)) and _is_number(value)
+    if known and (float(value) > least if above else float(value) >= least):
+        return float(value)
+    if above:
+        raise InvalidRequest(text("{}: {!r} is not a number above {:g}", name, value, least), "E0104")
+    raise InvalidRequest(text("{}: {!r} is not a number of at least {:g}", name, value, least), "E0104")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not math.isnan(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False

@@ -12,8 +12,9 @@ import weakref
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from .accumulating import Count, divided
-from .batches import length_of, part_of
 from .errors import Unsupported
+from .language import text
+from .parts import length_of, part_of
 from .randomness import kept, unused
 from .retrying import check_lack_of_memory
 
@@ -77,9 +78,9 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
 def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        object_or(f"layers that see the parts of a split batch and not the whole: {', '.join(found[:3])}{more}", allowed,
-                  "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on")
+        more = text(" and {} more", len(found) - 3) if len(found) > 3 else ""
+        object_or(text("layers that see the parts of a split batch and not the whole: {}{}", ', '.join(found[:3]), more), allowed,
+                  text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on"))
 
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str, allowed: str) -> None:
@@ -87,10 +88,10 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
     add up to. The model is in eval mode for that and has no gradients; what it would draw next stays."""
     if allowed == "allow":
         return
-    hint = "a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on"
+    hint = text("a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on")
     named = next((name for name in _names(loss_fn) if _NAMED.search(name)), None)
     if named:
-        return object_or(f"{named} compares the items of a batch with each other, so its parts do not add up to the whole", allowed, hint)
+        return object_or(text("{} compares the items of a batch with each other, so its parts do not add up to the whole", named), allowed, hint)
     length, groups, why_not = length_of(batch), 1, ""
     while groups == 1 or length // groups >= 2:
         try:
@@ -102,12 +103,13 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             continue
         for one in found:
             if one is not None and math.isfinite(one[0]) and not abs(one[0] - one[1]) <= one[2]:
-                items = f"the {length} items" if groups == 1 else f"{length // groups} of the {length} items"
-                return object_or(f"the loss of {items} is {one[0]:.6g}, and of their parts together {one[1]:.6g}: it depends on which items are "
-                                 "together, or `count` does not count what it is a mean of", allowed,
-                                 "count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or " + hint)
+                items = text("the {} items", length) if groups == 1 else text("{} of the {} items", length // groups, length)
+                return object_or(
+                    text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
+                         "not count what it is a mean of", items, one[0], one[1]), allowed,
+                    text("count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}", hint))
         return
-    warnings.warn(f"whether the loss can be split was not checked: {why_not}", SplitWarning, stacklevel=5)
+    warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:

@@ -10,11 +10,14 @@ from typing import Any, Callable, ContextManager, List, MutableMapping, Optional
 
 from .accumulating import Count, Part, divided, weighed
 from .agreement import Agreement, agreement
-from .batches import FAILED, DoesNotFit, RankFailed, length_of, positive
+from .batches import FAILED, DoesNotFit, RankFailed
 from .errors import BerthError, InvalidRequest, Unsupported
+from .language import text
 from .oom import is_oom
+from .parts import length_of, positive
 from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
+from .sizes import number
 from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
@@ -93,8 +96,12 @@ class _Step:
                     continue  # padding alone; the mean of nothing is no number
                 loss = self.loss_fn(self.model, part.data)
                 if getattr(loss, "numel", int)() != 1:
-                    raise InvalidRequest(f"the loss function gives {type(loss).__name__}{tuple(getattr(loss, 'shape', ()))} and not one number",
-                                         hint="its mean, or with reduction='sum' its sum")
+                    raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
+                                         hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
+                                         text("its mean, or with reduction='sum' its sum"))
+                if not loss.requires_grad:
+                    raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
+                        "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
                 share = part.share(loss, self.reduction)
                 total = total + share.detach()
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
@@ -140,8 +147,9 @@ class _Buffers:
         torch = sys.modules["torch"]
         changed = [name for name, buffer, version in self._watched if buffer._version != version]
         if changed:
-            raise StepInterrupted(f"a forward pass has written into {', '.join(changed)}, which was not kept: the step cannot be tried again", "E0563",
-                                  "start from the last checkpoint, with more parts from the beginning: parts=2")
+            raise StepInterrupted(text("a forward pass has written into {}, which was not kept: the step cannot be tried again", ', '.join(changed)),
+                                  "E0563",
+                                  text("start from the last checkpoint, with more parts from the beginning: parts=2"))
         with torch.no_grad():
             for buffer, before in self._kept:
                 buffer.copy_(before)
@@ -192,7 +200,9 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     step = _made(model, loss_fn, optimizer, batch, count, reduction, scaler, over)
     for name, value in (("batch_norm", batch_norm), ("in_batch", in_batch)):
         if value not in _CHOICES:
-            raise InvalidRequest(f"{name}: {value!r} is none of {', '.join(_CHOICES)}", "E0003")
+            raise InvalidRequest(text("{}: {!r} is none of {}", name, value, ', '.join(_CHOICES)), "E0003")
+    if clip_norm is not None:
+        clip_norm = number("clip_norm", clip_norm, above=True)
     length, known = length_of(batch), _known.setdefault(inner(model), _Known())
     first = positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
     loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
@@ -204,21 +214,35 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
 def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional[Count], reduction: str, scaler: Any, over: str) -> _Step:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+    _check_callables(torch, loss_fn, optimizer, count, scaler)
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise Unsupported("LBFGS computes the loss several times in a step, which is not split", "E0561", "another optimizer")
+        raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
     kinds = " ".join(kind.__name__ for kind in type(model).__mro__)
     if "FullyShardedDataParallel" in kinds or "FSDPModule" in kinds or "DeepSpeedEngine" in kinds:
-        raise Unsupported(f"{type(model).__name__} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", "E0565",
-                          "parts=… in berth.accumulate, with a number that fits in every rank")
+        raise Unsupported(text("{} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", type(model).__name__), "E0565",
+                          text("parts=… in berth.accumulate, with a number that fits in every rank"))
     ranked = isinstance(model, torch.nn.parallel.DistributedDataParallel)
     together = agreement(model.process_group) if ranked else Agreement()
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
-        raise Unsupported("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it", "E0565",
-                          "GroupNorm, or BatchNorm of each rank's own")
+        raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
+                          text("GroupNorm, or BatchNorm of each rank's own"))
     if ranked:
         _share_buffers(torch, model, together)
     return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+
+
+def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
+    """What is in another's place, or missing."""
+    mean = "loss_fn=lambda model, part: F.cross_entropy(model(part['x']), part['labels'])"
+    if not callable(loss_fn) or isinstance(loss_fn, torch.nn.modules.loss._Loss):
+        raise InvalidRequest(text("loss_fn: a {} does not take the model and a part of the batch", type(loss_fn).__name__), hint=mean)
+    if not hasattr(optimizer, "param_groups"):
+        raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(optimizer).__name__))
+    if count is not None and not callable(count):
+        raise InvalidRequest(text("count: a {} cannot be called", type(count).__name__), hint="count=lambda batch: (batch['labels'] != -100).sum()")
+    if scaler is not None and not hasattr(scaler, "scale"):
+        raise InvalidRequest(text("scaler: a {} is no GradScaler", type(scaler).__name__), hint="scaler=torch.amp.GradScaler()")
 
 
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
@@ -250,7 +274,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
                 known.items = max(len(pieces) and -(-length // len(pieces)), 1)
             return float(result), pieces, tries
         step.optimizer.zero_grad(set_to_none=True)
-        why = first_line(result) if isinstance(result, BaseException) else "in another rank"
+        why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
         failed = result if said == FAILED else None
         lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
         del result
@@ -260,13 +284,13 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         if failed is not None:
             raise failed
         if most == FAILED:
-            raise RankFailed("another rank failed, and not for want of memory: its own output says how", "E0564")
+            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
         if most == _TOO_LARGE:
-            raise DoesNotFit(f"memory runs out with one item at a time as well: {why}", "E0562",
-                             "shorter sequences, less precision, checkpointed activations, or a GPU with more memory") from lack
+            raise DoesNotFit(text("memory runs out with one item at a time as well: {}", why), "E0562",
+                             text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
         parts *= 2
         if report and step.together.rank == 0:
-            print(f"berth: a batch of {length} does not fit ({why}); trying it in {min(parts, length)} parts", file=sys.stderr)
+            print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
 
 
 def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
@@ -306,7 +330,7 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
         step.optimizer.zero_grad(set_to_none=True)
         raise problem from lack
     if said:
-        raise RankFailed("another rank refuses to split the batch: its own output says why", "E0564")
+        raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
     if not each:
         known.losses = [*known.losses[-9:], Looked(step.loss_fn, step.count)]
 
@@ -330,5 +354,5 @@ def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bo
     except Exception as problem:
         if not is_oom(problem):
             raise
-        raise StepInterrupted(f"memory ran out while the optimizer stepped, and some parameters may be new: {first_line(problem)}", "E0563",
-                              "start from the last checkpoint, with smaller parts: parts=2") from problem
+        raise StepInterrupted(text("memory ran out while the optimizer stepped, and some parameters may be new: {}", first_line(problem)), "E0563",
+                              text("start from the last checkpoint, with smaller parts: parts=2")) from problem

@@ -3,22 +3,13 @@
 usage: test_berth.py BERTH LIBRARY
 """
 import ast
-import asyncio
-import builtins
-import collections
-import contextlib
-import functools
 import importlib
-import io
 import json
-import math
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
-import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,269 +17,6 @@ sys.path.insert(0, str(HERE.parent))
 from on_a_machine import OnAMachine, main, wait_until  # noqa: E402
 
 import berth  # noqa: E402
-from berth import oom  # noqa: E402
-
-
-def raised(row):
-    """An exception of that type, as its framework would have it."""
-    module, _, name = row["type"].rpartition(".")
-    if module == "builtins":
-        kind = getattr(builtins, name)
-    else:
-        bases = tuple(getattr(builtins, base) for base in row.get("bases", ["Exception"]))
-        kind = type(name, bases, {"__module__": module})
-    problem = kind(row["text"]) if row["text"] else kind()
-    if "code" in row:
-        problem.code = row["code"]
-    return problem
-
-
-class Texts(unittest.TestCase):
-    rows = json.loads((HERE / "oom_texts.json").read_text())
-
-    def test_every_recorded_text_is_known(self):
-        for row in self.rows["oom"]:
-            self.assertTrue(berth.is_oom(raised(row)), row)
-
-    def test_what_only_looks_like_it_is_not(self):
-        self.assertGreaterEqual(len(self.rows["not_oom"]), 50)
-        for row in self.rows["not_oom"]:
-            self.assertFalse(berth.is_oom(raised(row)), row)
-
-    def test_causes_and_contexts_and_groups_are_walked(self):
-        inner = raised(self.rows["oom"][0])
-        try:
-            try:
-                raise inner
-            except RuntimeError:
-                raise ValueError("the model failed")
-        except ValueError as outer:
-            self.assertTrue(berth.is_oom(outer))
-        try:
-            raise KeyError("x") from inner
-        except KeyError as outer:
-            self.assertTrue(berth.is_oom(outer))
-        try:
-            try:
-                raise inner
-            except RuntimeError:
-                raise ValueError("on purpose") from None
-        except ValueError as outer:
-            self.assertFalse(berth.is_oom(outer))
-        if hasattr(builtins, "ExceptionGroup"):
-            self.assertTrue(berth.is_oom(ExceptionGroup("both", [KeyError("x"), inner])))
-        loop = ValueError("a")
-        loop.__context__ = loop2 = ValueError("b")
-        loop2.__context__ = loop
-        self.assertFalse(berth.is_oom(loop))
-        self.assertFalse(berth.is_oom(None))
-
-    def test_a_lost_context_is_told(self):
-        self.assertTrue(oom.is_sticky(RuntimeError("CUDA error: an illegal memory access was encountered")))
-        self.assertTrue(oom.is_sticky(RuntimeError("CUDA error: device-side assert triggered")))
-        for row in self.rows["oom"]:
-            self.assertFalse(oom.is_sticky(raised(row)), row)
-        launch = type("LaunchError", (Exception,), {"__module__": "pycuda._driver"})
-        self.assertTrue(oom.is_sticky(launch("cuCtxSynchronize failed: unspecified launch failure")))
-        about = ValueError("bad header: misaligned address 0x3 in file")
-        self.assertFalse(oom.is_sticky(about))
-        self.assertRaises(ValueError, berth.retry(first=0.0)(lambda: (_ for _ in ()).throw(about)))
-
-    def test_nothing_is_imported(self):
-        code = ("import sys; import berth; berth.is_oom(RuntimeError('CUDA out of memory. Tried to allocate')); berth.sizes\n"
-                "print(sorted({'torch', 'jax', 'tensorflow', 'cupy', 'numpy', 'ctypes'} & set(sys.modules)))")
-        done = subprocess.run([sys.executable, "-c", code.replace("; berth.sizes", "")], env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-                              capture_output=True, text=True, check=True)
-        self.assertEqual(done.stdout, "[]\n")
-
-
-class Again(unittest.TestCase):
-    def failing(self, times, text="CUDA out of memory. Tried to allocate 1 GiB", **options):
-        """A step that fails so often; what each try drew and held."""
-        tries, alive = [], []
-
-        class Tensor:
-            def __init__(self):
-                alive.append(self)
-
-            def __del__(self):
-                tries[-1]["freed"] = True
-
-        @berth.retry(first=0.0, report=False, **options)
-        def step(value):
-            tensor = Tensor()
-            alive.clear()
-            tries.append({"drew": random.random()})
-            if len(tries) <= times:
-                raise RuntimeError(text)
-            return value, tensor is not None
-        return step, tries
-
-    def test_a_later_try_is_as_the_first(self):
-        random.seed(7)
-        expected = random.random()
-        random.seed(7)
-        step, tries = self.failing(2)
-        self.assertEqual(step("x"), ("x", True))
-        self.assertEqual([one["drew"] for one in tries], [expected] * 3)
-        self.assertTrue(all(one.get("freed") for one in tries), "what a failed try held is let go of before the next")
-
-    def test_it_gives_up_with_the_error_itself(self):
-        step, tries = self.failing(9, tries=3)
-        with self.assertRaises(RuntimeError) as caught:
-            step("x")
-        self.assertTrue(berth.is_oom(caught.exception))
-        self.assertEqual(len(tries), 3)
-
-    def test_what_is_no_lack_of_memory_is_not_tried_again(self):
-        for text, kind in (("shapes do not fit", RuntimeError), ("CUDA error: device-side assert triggered", berth.ContextLost)):
-            step, tries = self.failing(1, text)
-            self.assertRaises(kind, step, "x")
-            self.assertEqual(len(tries), 1)
-
-    def test_what_has_no_name_is_tried_again(self):
-        class Step:
-            def __call__(self, size):
-                tries.append(size)
-                if len(tries) < 2:
-                    raise MemoryError
-                return size
-        for step in (Step(), functools.partial(Step().__call__)):
-            tries, said = [], io.StringIO()
-            with contextlib.redirect_stderr(said):
-                self.assertEqual(berth.retry(functools.partial(step, 4), first=0.0)(), 4)
-                tries.clear()
-                self.assertEqual(berth.fit_batch(step, start=4)(), 2)
-            self.assertIn("Step" if isinstance(step, Step) else "__call__", said.getvalue())
-
-    def test_what_has_ended_is_not_tried_again(self):
-        for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):
-            def wrapped():
-                tries.append(1)
-                try:
-                    raise MemoryError
-                except MemoryError as why:
-                    raise kind("it ends here") from why
-
-            for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
-                tries = []
-                self.assertRaises(kind, around(lambda *size: wrapped()))
-                self.assertEqual(len(tries), 1)
-
-    def test_what_cannot_begin_anew_is_refused(self):
-        def generator():
-            yield 1
-        self.assertRaises(berth.InvalidRequest, berth.retry, generator)
-        self.assertRaises(berth.InvalidRequest, berth.retry(tries=0), print)
-        interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
-        self.assertRaises(KeyboardInterrupt, interrupted)
-
-    def test_ctrl_c_between_two_tries_ends_it(self):
-        tries = []
-
-        @berth.retry(first=20.0, report=False)
-        def step():
-            tries.append(1)
-            raise MemoryError
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        self.assertRaises(KeyboardInterrupt, step)
-        self.assertEqual(len(tries), 1)
-
-    def test_coroutines_wait_without_holding_up_others(self):
-        tries = []
-
-        @berth.retry(first=0.01, report=False)
-        async def step():
-            tries.append(1)
-            if len(tries) < 3:
-                raise MemoryError
-            return "done"
-        self.assertEqual(asyncio.run(step()), "done")
-
-
-class Batches(unittest.TestCase):
-    def test_the_search_ends_soon_and_near_the_largest(self):
-        chance = random.Random(3)
-        for _ in range(60):
-            most = chance.choice([64, 1000, 8192])
-            start, largest, sizes = chance.randint(1, most), chance.randint(1, most), []
-
-            def trial(size):
-                sizes.append(size)
-                if size > largest:
-                    raise RuntimeError("CUDA error: out of memory")
-            found = berth.find_batch(trial, start=start, most=most)
-            self.assertLessEqual(found, largest)
-            self.assertGreaterEqual(found, 0.95 * largest)
-            self.assertLessEqual(len(sizes), math.log2(most) + 3, (start, largest, sizes))
-        with self.assertRaises(berth.DoesNotFit) as caught:
-            berth.find_batch(lambda size: (_ for _ in ()).throw(MemoryError()), start=16)
-        self.assertIsInstance(caught.exception, MemoryError)
-        self.assertIs(type(caught.exception.__cause__), MemoryError)
-        for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
-            self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
-
-    def test_a_function_gets_smaller_batches_until_it_fits(self):
-        sizes = []
-
-        @berth.fit_batch(starting_batch_size=100, policy="x0.9", report=False)
-        def train(batch_size, model, *, epochs):
-            sizes.append(batch_size)
-            if batch_size > 80:
-                raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
-            return batch_size, model, epochs
-        self.assertEqual(train("model", epochs=3), (72, "model", 3))
-        self.assertEqual(sizes, [100, 90, 81, 72])
-        self.assertEqual(train("model", epochs=1)[0], 72)
-        self.assertEqual(len(sizes), 5)
-        self.assertRaises(berth.InvalidRequest, train, 64, "model", epochs=3)
-
-    def test_what_never_fits_and_what_is_wrong_is_said(self):
-        @berth.fit_batch(start=8, least=2, report=False)
-        def train(batch_size):
-            raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
-        with self.assertRaises(berth.DoesNotFit) as caught:
-            train()
-        self.assertIn("a batch of 2 as well", str(caught.exception))
-        self.assertTrue(berth.is_oom(caught.exception))
-        self.assertIsInstance(caught.exception.__cause__, RuntimeError)
-
-        @berth.fit_batch(report=False)
-        def wrong(batch_size):
-            raise KeyError(batch_size)
-        self.assertRaises(KeyError, wrong)
-        for bad in (lambda: None, self.generator):
-            self.assertRaises(berth.InvalidRequest, berth.fit_batch, bad)
-        async def coroutine(batch_size):
-            return batch_size
-        for bad in (self.generator, functools.partial(self.generator), coroutine, lambda size: self.generator(size), lambda size: coroutine(size)):
-            with self.assertRaises(berth.InvalidRequest) as caught:
-                berth.find_batch(bad)
-            self.assertEqual(caught.exception.id, "E0569")
-        for options in ({"start": 0}, {"start": 1.5}, {"policy": "none"}, {"least": 0}):
-            self.assertRaises(berth.InvalidRequest, berth.fit_batch(**options), lambda batch_size: None)
-
-    @staticmethod
-    def generator(batch_size):
-        yield batch_size
-
-    def test_batches_are_split_without_losing_any_item(self):
-        for length in range(7):
-            for size in range(1, 9):
-                parts = list(berth.chunked(list(range(length)), size))
-                self.assertEqual(sum(parts, []), list(range(length)))
-                self.assertTrue(all(len(part) == size for part in parts[:-1]))
-        self.assertEqual(list(berth.chunked({"x": [1, 2, 3], "mask": None, "training": True, "rate": 0.5}, 2)),
-                         [{"x": [1, 2], "mask": None, "training": True, "rate": 0.5}, {"x": [3], "mask": None, "training": True, "rate": 0.5}])
-        self.assertEqual(list(berth.chunked((["a", "b"], [1, 2], None), 1)), [(["a"], [1], None), (["b"], [2], None)])
-        Pair = collections.namedtuple("Pair", "x y")
-        self.assertEqual(list(berth.chunked(Pair([1, 2], [3, 4]), 1)), [Pair([1], [3]), Pair([2], [4])])
-        self.assertEqual(list(berth.chunked((1, 2, 3), 2)), [(1, 2), (3,)])
-        self.assertEqual(list(berth.chunked([[1, 2], [3]], 1)), [[[1, 2]], [[3]]])
-        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, ([1], [1, 2]), 3):
-            self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
-        self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
 
 
 class OneGpu(OnAMachine):
@@ -332,6 +60,62 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code).split("\n")[:-1], ["NoDevice E0411", "InvalidRequest E0104", "InvalidRequest E0104", "InvalidRequest E0101",
                          "InvalidRequest E0011", "InvalidRequest E0102", "InvalidRequest E0013", "NotFound E0413", "InvalidRequest E0104"])
+
+    def test_what_takes_long_to_load_is_left_out(self):
+        code = """
+            with berth.lease(gpus=1): pass
+            berth.retry(print); berth.run(['true'], gpus=0); berth.env(gpus=1)
+            print(sorted({'asyncio', 'berth.chinese', 'unicodedata'} & set(sys.modules)))
+            """
+        self.assertEqual(self.prints(code), "[]\n")
+
+    def test_wishes_that_make_no_sense_are_named(self):
+        code = """
+            import decimal, math
+            for wish in ({'gpus': '1'}, {'gpus': '8GiB'}, {'gpus': 1.5}, {'memory': 8}, {'memory': '8gb'}, {'memory': True}, {'memory': math.nan}, {'memory': -1},
+                         {'memory': '0GiB'}, {'memory': '1GiB', 'share': 0}, {'memory': '1GiB', 'share': 30}, {'memory': '1GiB', 'share': True},
+                         {'gpus': 0, 'memory': '1GiB'}, {'gpus': 0, 'devices': [0]}, {'gpus': 0, 'share': 0.5}, {'devices': []}, {'devices': [None]}, {'devices': 1.5},
+                         {'devices': 'cuda:0'}, {'devices': 'no-such'}, {'cpus': 10**6}, {'name': 5}, {'wait': -1}, {'wait': '5'}, {'wait': math.nan}, {'wait': True}):
+                try:
+                    with berth.lease(**wish): print('no', wish)
+                except (ValueError, LookupError, berth.BerthError) as problem:
+                    print(type(problem).__name__, problem.id, bool(problem.hint))
+            """
+        said = self.prints(code).split("\n")[:-1]
+        wrong = ["E0104 False", "E0104 True", "E0104 False", *["E0101 True"] * 4, *["E0011 True"] * 2, *["E0102 True"] * 3, *["E0010 True"] * 3, *["E0415 True"] * 4]
+        self.assertEqual(said[:19], ["InvalidRequest " + one for one in wrong])
+        self.assertEqual(said[19:], ["NotFound E0413 True", "InvalidRequest E0104 False", "InvalidRequest E0104 True", *["InvalidRequest E0104 False"] * 4])
+        self.assertEqual(self.states(), {})
+
+    def test_wishes_as_people_write_them(self):
+        code = """
+            import math
+            class Whole:  # as NumPy's
+                def __init__(self, value): self.value = value
+                def __index__(self): return self.value
+            for wish in ({'gpus': Whole(1)}, {'devices': 0}, {'devices': '0'}, {'devices': ['0']}, {'devices': (Whole(0),)}, {'memory': 2e9},
+                         {'memory': '2GB'}, {'memory': '2 GiB', 'share': '30%'}, {'gpus': 1, 'wait': math.inf}, {'gpus': 1, 'wait': 5}):
+                with berth.lease(**wish) as lease: print(len(lease.devices), end=' ')
+            """
+        self.assertEqual(self.prints(code), "1 " * 10)
+
+    def test_messages_are_chinese_where_the_program_is(self):
+        code = """
+            def said(call):
+                try: call()
+                except berth.BerthError as problem: return str(problem)
+            print(said(lambda: berth.lease(gpus=-1)), said(lambda: berth.lease(memory='8')), said(lambda: berth.lease(gpus=9).__enter__()))
+            print(berth.devices())
+            print(said(lambda: berth.run(['true'], gpus=9, capture=True)))
+            """
+        for variables in ({"LC_ALL": "zh_CN.UTF-8"}, {"LC_ALL": "", "LC_MESSAGES": "zh_TW.utf8", "LANG": "C"}, {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "zh_CN"}):
+            shown = self.prints(code, PYTHONIOENCODING="utf-8", **variables)
+            for word in ("gpus：-1 不是不小于 0 的整数 (E0104)", "memory：'8' 不是大小 (E0101)\n提示：请写成数字加单位", "设备  名称"):
+                self.assertIn(word, shown)
+            self.assertEqual(shown.count("(E0411)"), 2)
+            self.assertNotIn("hint", shown)
+        for variables in ({"LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, {"LC_ALL": "zh_CN.GBK"}):
+            self.assertIn("hint: ", self.prints(code, PYTHONIOENCODING="utf-8", **variables))
 
     def test_leases_inside_leases_and_jobs_are_the_outer_ones(self):
         code = """
@@ -459,6 +243,42 @@ class OneGpu(OnAMachine):
         self.assertEqual(self.prints(code), "1 True True\n")
 
 
+class Installed(OnAMachine):
+    """What a package says that is not whole, or is called by another way."""
+    machine = "workstation-4090"
+
+    def test_a_library_or_a_program_that_cannot_be_used_is_named(self):
+        tell = """
+            for use in (berth.devices, lambda: berth.run(['true'], capture=True)):
+                try: use(); print('done')
+                except berth.BrokerUnavailable as problem: print(problem.id, problem.hint, problem.args[0])
+            """
+        for variables, words in (({"BERTH_LIBRARY": "/no/such"}, ("E0550 unset BERTH_LIBRARY", "/no/such")), ({"BERTH_LIBRARY": "libc.so.6"}, ("berth_abi",)),
+                                 ({"BERTH_LIBRARY": __file__}, ("invalid ELF header", )), ({"BERTH_PROGRAM": "/no/such"}, ("E0550 unset BERTH_PROGRAM", "/no/such")),
+                                 ({"BERTH_PROGRAM": "/tmp"}, ("E0550 unset BERTH_PROGRAM", "/tmp"))):
+            said = self.prints(tell, **variables)
+            for word in words:
+                self.assertIn(word, said)
+
+    def test_the_package_can_be_called(self):
+        call = [sys.executable, "-m", "berth"]
+        done = subprocess.run([*call, "ls", "--json"], env=self.variables, capture_output=True, text=True)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["devices"][0]["name"]), (0, "NVIDIA GeForce RTX 4090"))
+        self.assertEqual(subprocess.run([*call, "no-such"], env=self.variables, capture_output=True).returncode, 2)
+        done = subprocess.run(call, env={**self.variables, "BERTH_PROGRAM": "/no/such"}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, "Traceback" in done.stderr, "E0550" in done.stderr), (1, False, True))
+
+    def test_a_lease_that_has_ended_says_so(self):
+        self.assertEqual(self.prints("with berth.lease(gpus=1) as lease: print('ended' in repr(lease))\nprint('ended' in repr(lease))"), "False\nTrue\n")
+
+
+class Errors(unittest.TestCase):
+    def test_lines_of_a_hint_stand_under_each_other(self):
+        problem = berth.Refused("no room", "E0412", "one\ntwo")
+        self.assertEqual(str(problem), "no room (E0412)\nhint: one\n      two")
+        self.assertEqual(problem.hint, "one\ntwo")
+
+
 class Speed(unittest.TestCase):
     """No times are asserted; benchmarks/ has them."""
 
@@ -470,7 +290,7 @@ class Speed(unittest.TestCase):
 
     def test_names_are_looked_up_once(self):
         self.assertIs(berth.is_oom, importlib.import_module("berth.oom").is_oom)
-        self.assertEqual(sorted(set(berth.__all__) - set(dir(berth))), [])
+        self.assertEqual([one for one in dir(berth) if not one.startswith("__")], sorted([*berth.__all__, "torch"]))
         with self.assertRaises(AttributeError):
             berth.nothing
 

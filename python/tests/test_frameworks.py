@@ -36,10 +36,11 @@ class Real(unittest.TestCase):
             def held(size):  # what would fit is not taken: this machine has other tests
                 return jnp.zeros((size if size > 1 << 40 else 8,), dtype='int8').block_until_ready().size
             print(held(), held.batch_size == 1 << 40, [row.name for row in berth.memory_summary()][-1])
+            print([part['x'].shape for part in berth.chunked({'x': jnp.zeros((6, 2)), 'y': [1] * 6}, 4)])
             from berth.frameworks import device_of
             print(device_of('jax', False).platform, device_of('jax', True).platform)
             """
-        self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\ncpu cpu\n")
+        self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\n[(4, 2), (2, 2)]\ncpu cpu\n")
 
     @unittest.skipUnless(HAS["jax"], "no JAX")
     def test_jax_reads_the_name_that_it_is_told(self):
@@ -54,6 +55,18 @@ class Real(unittest.TestCase):
         name, value = self.prints(code).split(maxsplit=1)
         self.assertIn("MEM_FRACTION", name)
         self.assertIn(value.strip(), ("0.5", "not asked"))
+
+    @unittest.skipUnless(HAS["tensorflow"], "no TensorFlow")
+    def test_a_full_disk_is_the_same_class_to_tensorflow_and_no_lack_of_memory(self):
+        code = """
+            import tensorflow as tf
+            def written():
+                with tf.io.gfile.GFile('/dev/full', 'w') as file: file.write('x' * 1_000_000)
+            for fails in (lambda: tf.io.write_file('/dev/full', 'x' * 1_000_000), written):
+                try: fails()
+                except tf.errors.ResourceExhaustedError as problem: print(berth.is_oom(problem))
+            """
+        self.assertEqual(self.prints(code), "False\nFalse\n")
 
     @unittest.skipUnless(HAS["tensorflow"], "no TensorFlow")
     def test_tensorflow(self):

@@ -45,7 +45,50 @@ class Commands(OnAMachine):
                 except berth.BerthError as problem: print(type(problem).__name__, problem.id)
             """
         self.assertEqual(self.prints(code).split("\n"), ["NotFound E0510", "NoDevice E0411", "InvalidRequest E0516", "InvalidRequest E0516",
-                         "InvalidRequest E0104", "InvalidRequest E0101", "InvalidRequest E0013", "BerthError E0413", "BerthError E0511", ""])
+                         "InvalidRequest E0104", "InvalidRequest E0101", "InvalidRequest E0013", "NotFound E0413", "BerthError E0511", ""])
+
+    def test_why_nothing_was_started_is_known_without_its_output_and_in_every_language(self):
+        code = """
+            wishes = [(['true'], {'gpus': 9}), (['true'], {'share': 0.3}), (['true'], {'devices': ['7']}), (['no-such'], {}), (['true'], {'gpus': 1, 'memory': '1GiB'})]
+            for words, wish in wishes:
+                for capture in (False, True):
+                    try: print(berth.run(words, capture=capture, **wish))
+                    except berth.BerthError as problem: print(type(problem).__name__, problem.id, bool(problem.hint), problem.args[0])
+            """
+        english, chinese = (self.python(code, LC_ALL=language).stdout.splitlines() for language in ("C.UTF-8", "zh_CN.UTF-8"))
+        told = lambda lines: [line.split(" ", 3)[:3] for line in lines]  # noqa: E731
+        self.assertEqual(told(english)[:6], [["NoDevice", "E0411", "True"]] * 2 + [["InvalidRequest", "E0013", "True"]] * 2 + [["NotFound", "E0413", "True"]] * 2)
+        self.assertEqual(told(chinese), told(english))
+        self.assertEqual([line.isascii() for line in chinese[:8]], [False] * 8, chinese)
+        self.assertNotIn("standard error says why", "".join(english))
+
+    def test_output_that_is_no_utf8_is_kept(self):
+        code = """
+            import asyncio
+            words = ['sh', '-c', 'cat; printf "\\\\377\\\\r\\\\n"; printf "\\\\376" >&2; exit 3']
+            for done in (berth.run(words, gpus=0, capture=True, input='\\u00e9'), asyncio.run(berth.run_async(words, gpus=0, capture=True, input=b'\\xff')),
+                         berth.run(words, gpus=0, capture=True, input='\\udcff')):
+                print(ascii(done.stdout), ascii(done.stderr), done.exit_code)
+            try: done.check()
+            except berth.BerthError as problem: print(ascii(problem.args[0]))
+            """
+        for locale in ("C", "C.UTF-8"):
+            self.assertEqual(self.prints(code, LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"),
+                             "'\\xe9\\ufffd\\r\\n' '\\ufffd' 3\n" + "'\\ufffd\\ufffd\\r\\n' '\\ufffd' 3\n" * 2
+                             + "'the command ended with 3 (failed)\\n\\ufffd'\n")
+
+    def test_what_no_program_can_be_given_is_named(self):
+        code = """
+            wishes = [(['true', 3], {}), (['true', 'a\\0b'], {}), (3, {}), ([''], {}), (['true'], {'wait': 5}), (['true'], {'wait': 0.5}), (['true'], {'env': {'A': 1}}),
+                      (['true'], {'input': 3}), (['true'], {'cwd': '/no/such'}), (['true'], {'name': 3}), (['true'], {'gpus': 0, 'memory': '1GiB'})]
+            for words, wish in wishes:
+                try: print(berth.run(words, **wish))
+                except berth.BerthError as problem: print(type(problem).__name__, problem.id)
+            print(berth.run(['true'], wait=None, gpus=0).ok, berth.run(('true',), wait=0, gpus=0).ok, berth.run(iter(['true']), gpus=0, cwd='/').ok)
+            """
+        self.assertEqual(self.prints(code).split("\n"), ["InvalidRequest E0104", "InvalidRequest E0104", "InvalidRequest E0516", "InvalidRequest E0516",
+                         "InvalidRequest E0104", "InvalidRequest E0104", "InvalidRequest E0104", "InvalidRequest E0104", "NotFound E0110", "InvalidRequest E0104",
+                         "InvalidRequest E0010", "True True True", ""])
 
     def test_a_device_that_is_taken(self):
         code = """
@@ -125,11 +168,12 @@ class Notebooks(OnAMachine):
         magic('run --gpus 1 --report none', "import os; print('on', os.environ['CUDA_VISIBLE_DEVICES'])")
         magic('ls')
         print(type(magic('')).__name__)
-        for bad in (lambda: magic('ls', 'x'), lambda: magic('run train.py')):
+        magic('status')
+        for bad in (lambda: magic('ls', 'x'), lambda: magic('run train.py'), lambda: magic("ls 'unclosed")):
             try: bad()
-            except berth.InvalidRequest as problem: print(problem.id)
+            except berth.InvalidRequest as problem: print(problem.id, problem._render_traceback_() == [f'InvalidRequest: {problem}'])
         try: magic('run --gpus 1 --report none', "raise SystemExit(4)")
-        except berth.BerthError as problem: print(problem.id)
+        except berth.BerthError as problem: print(problem)
         cell("x = 1\\n!export CUDA_VISIBLE_DEVICES=0\\n!pip list\\n!FOO=1\\n!FOO=1 command")
         berth.unload_ipython_extension(shell); print(shell.magics, shell.events.found)
         """
@@ -137,7 +181,8 @@ class Notebooks(OnAMachine):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("on 0\n"), done.stdout)
         self.assertIn("NVIDIA GeForce RTX 4090", done.stdout)
-        self.assertTrue(done.stdout.endswith("DeviceList\nE0002\nE0516\nE0571\n{} {}\n"), done.stdout)
+        self.assertRegex(done.stdout, "DeviceList\nGPU 0 NVIDIA GeForce RTX 4090: .* GiB.*\nE0002 True\nE0516 True\nE0551 True\n"
+                                      r"berth run ended with 4 \(E0571\)\n\{\} \{\}\n$")
         self.assertEqual(done.stderr.count("in a shell that ends with the line"), 2, done.stderr)
 
     def test_a_variable_that_comes_too_late(self):
@@ -163,11 +208,13 @@ class Notebooks(OnAMachine):
             print('GPU 0 NVIDIA GeForce RTX 4090' in shown[0][0], shown[-1][1])
             shell.run_cell_magic('berth', 'run --gpus 1 --report none', 'print(6 * 7)')
             print(shell.run_cell('%%berth run --gpus 1 --report none\\nprint("cell")').success)
+            shell.run_cell('%%berth run --gpus 9 --report none\\npass')
             shell.run_line_magic('unload_ext', 'berth')
             """
         done = self.python(code)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.endswith("True True\n42\ncell\nTrue\n"), done.stdout)
+        self.assertIn("True True\n42\ncell\nTrue\nerror: 1 GPU is here, 9 were asked for (E0411)\n", done.stdout)
+        self.assertNotIn("Traceback", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,8 @@ class OnOne(OnAMachine):
                 for one in found: del os.environ[one]
             os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION='.5', PYTORCH_CUDA_ALLOC_CONF='backend:native')
             print(sorted(berth.limit_memory('6GiB')))
+            print(os.environ['CUPY_GPU_MEMORY_LIMIT'], sorted(berth.limit_memory('3GiB')), os.environ['CUPY_GPU_MEMORY_LIMIT'])
+            os.environ['CUPY_GPU_MEMORY_LIMIT'] = '7'; print(sorted(berth.limit_memory('6GiB')), os.environ['CUPY_GPU_MEMORY_LIMIT'])
             for bad in ('48GiB', '1MiB', 0, '8'):
                 try: berth.limit_memory(bad)
                 except berth.InvalidRequest as problem: print(problem.id)
@@ -125,7 +127,8 @@ class OnOne(OnAMachine):
             except berth.TooLate as problem: print('CuPy' in str(problem))
             """
         self.assertEqual(self.prints(code).split("\n"), ["True 0.25 true expandable_segments:True expandable_segments:True", "True 0.25 true None None",
-                         "['CUPY_GPU_MEMORY_LIMIT', 'TF_FORCE_GPU_ALLOW_GROWTH']", "E0420", "E0104", "E0011", "E0101", "[(0.25, 0)]", "True", ""])
+                         "['CUPY_GPU_MEMORY_LIMIT', 'TF_FORCE_GPU_ALLOW_GROWTH']",
+                         "6442450944 ['CUPY_GPU_MEMORY_LIMIT', 'TF_FORCE_GPU_ALLOW_GROWTH'] 3221225472", "['TF_FORCE_GPU_ALLOW_GROWTH'] 7", "E0420", "E0104", "E0011", "E0101", "[(0.25, 0)]", "True", ""])
 
     def test_seeds_repeat(self):
         code = """

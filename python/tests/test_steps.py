@@ -3,6 +3,7 @@
 usage: test_steps.py     (77: no PyTorch here)
 """
 import copy
+import importlib.util
 import os
 import random
 import subprocess
@@ -122,6 +123,37 @@ class Gradients(unittest.TestCase):
             return (model(part[0]).squeeze(1) * torch.tensor(part[2]) * part[3]).mean()
         whole = loss(model, batch)
         self.assertAlmostEqual(berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), batch, parts=3).loss, whole.item(), places=5)
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "no transformers")
+    def test_a_batch_of_transformers(self):
+        from transformers.tokenization_utils_base import BatchEncoding
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Embedding(50, 8), torch.nn.Linear(8, 50))
+        batch = BatchEncoding({"input_ids": torch.randint(0, 50, (7, 5)), "labels": torch.randint(0, 50, (7, 5))})
+        seen = []
+
+        def loss(model, part):
+            seen.append((type(part), len(part.to("cpu").input_ids)))
+            return F.cross_entropy(model(part.input_ids).flatten(0, 1), part["labels"].flatten())
+        whole = torch.autograd.grad(loss(model, batch), list(model.parameters()))
+        seen.clear()
+        berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), batch, parts=3, in_batch="allow")
+        self.assertEqual(seen, [(BatchEncoding, 2), (BatchEncoding, 2), (BatchEncoding, 3)])
+        self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
+
+    def test_images_of_unequal_sizes(self):
+        torch.manual_seed(1)
+        model, sizes = torch.nn.Conv2d(3, 2, 3), [(20, 20), (30, 20), (9, 9), (12, 30), (7, 8)]
+        images, targets = [torch.randn(3, *size) for size in sizes], [{"label": torch.tensor(at % 2)} for at in range(5)]
+
+        def loss(model, part):
+            said = torch.stack([model(image).mean((1, 2)) for image in part[0]])
+            return F.cross_entropy(said, torch.stack([one["label"] for one in part[1]]))
+        for batch in ((images, targets), (tuple(images), tuple(targets)), [images, targets]):
+            whole = torch.autograd.grad(loss(model, batch), list(model.parameters()))
+            done = berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), tuple(batch), parts=3)
+            self.assertEqual((done.parts, done.items), (3, 5))
+            self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
 
     def test_the_scaler_and_clipping_are_used_once(self):
         class Scaler:

@@ -385,6 +385,15 @@ class LeasedJob : public run::Watcher {
   bool shared_ = false;
 };
 
+/// Nothing was started: whoever reads the report finds there why.
+int refuse(const Context& context, const Error& error) {
+  const int code = exit_code_for_run(error, never_waits(context));
+  if (!context.arguments.has("--dry-run"))
+    if (const auto file = open_report(context); file && file->file)
+      write_report(context, *file, output::error_json(error, code));
+  return fail(context, error);
+}
+
 Result<int> run_plan(const Context& context, const model::Request& request, Plan& plan,
                      const Variables& variables, run::Inherited& inherited) {
   const auto file = open_report(context);
@@ -411,7 +420,7 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
       plan.lease ? plan.lease->end(ending ? ending->outcome : outcome_of(ending.error())) : 0;
   if (!ending) {
     report_no_start(context, *file, begun, ending.error());
-    return ending.error();
+    return fail(context, ending.error());
   }
   say(context, *file, [&] {
     model::Report whole = begun();
@@ -426,9 +435,7 @@ Result<int> run_plan(const Context& context, const model::Request& request, Plan
   return ending->outcome.exit_code;
 }
 
-}  // namespace
-
-Result<int> run_run(const Context& context) {
+Result<int> run_or_say_why_not(const Context& context) {
   run::Inherited inherited = run::inherit();
   const std::vector<std::string>& command = context.arguments.command;
   if (command.empty() || command.front().empty()) {
@@ -445,7 +452,7 @@ Result<int> run_run(const Context& context) {
     return std::move(checked).error();
   if (context.arguments.has("--queue")) {
     const auto queued = queue_job(context, *request, variables);
-    return queued ? *queued : fail(context, queued.error());
+    return queued;
   }
   if (context.arguments.has("--requeue"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--requeue", "--queue"),
@@ -457,7 +464,7 @@ Result<int> run_run(const Context& context) {
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
                  fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};
   auto plan = make_plan(context, *request, variables);
-  if (!plan) return fail(context, plan.error());
+  if (!plan) return std::move(plan).error();
   if (context.arguments.has("--dry-run")) {
     context.out(context.json
                     ? output::plan_json(command, plan->environment, plan->placement, plan->snapshot)
@@ -465,8 +472,14 @@ Result<int> run_run(const Context& context) {
                                         context.out_terminal));
     return 0;
   }
-  const auto code = run_plan(context, *request, *plan, variables, inherited);
-  return code ? *code : fail(context, code.error());
+  return run_plan(context, *request, *plan, variables, inherited);
+}
+
+}  // namespace
+
+Result<int> run_run(const Context& context) {
+  const auto code = run_or_say_why_not(context);
+  return code ? *code : refuse(context, code.error());
 }
 
 Result<int> run_lease(const Context& context) {

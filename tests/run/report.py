@@ -75,6 +75,19 @@ class Report(WithFile):
         self.assertEqual(run(self.folder, options=["--report", self.file]).returncode, 126)
         self.assertEqual(self.read()["outcome"]["class"], "not_executable")
 
+    def test_why_nothing_was_started(self):
+        for options, code, identifier in ((["--gpus", "9"], 125, "E0411"), (["--share", "30%"], 2, "E0013"), (["--memory", "8"], 2, "E0101")):
+            for before in ("", "a longer report of before" * 100):
+                with open(self.file, "w") as file:
+                    file.write(before)
+                done = run("true", options=["--report", self.file, *options])
+                said = self.read()["error"]
+                self.assertEqual((done.returncode, said["id"], said["exit_code"]), (code, identifier, code))
+                self.assertIn(said["message"].split("\n")[0], done.stderr)
+        os.remove(self.file)
+        run("true", options=["--report", self.file, "--gpus", "9", "--dry-run"])
+        self.assertFalse(os.path.exists(self.file))
+
     def test_a_longer_report_of_before_is_replaced(self):
         with open(self.file, "w") as file:
             file.write("x" * 100_000)

@@ -8,6 +8,8 @@ from typing import Any, ContextManager, Optional
 
 from ..errors import InvalidRequest, Unsupported
 from ..frameworks import needed
+from ..language import text
+from ..sizes import number
 
 __all__ = ["Amp", "amp"]
 
@@ -51,6 +53,7 @@ class Amp:
         torch = needed("torch", "torch.amp")
         norm = None
         if clip_norm is not None:
+            number("clip_norm", clip_norm, above=True)
             if self.scaler is not None:
                 self.scaler.unscale_(self.optimizer)
             norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm))
@@ -90,20 +93,24 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     ('bf16', None)
     """
     if precision not in _PRECISIONS:
-        raise InvalidRequest(f"precision: {precision!r} is none of {', '.join(_PRECISIONS)}", "E0003")
+        raise InvalidRequest(text("precision: {!r} is none of {}", precision, ', '.join(_PRECISIONS)), "E0003")
     torch = needed("torch", "torch.amp")
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+    if not hasattr(optimizer, "param_groups"):
+        raise InvalidRequest(text("optimizer: a {} is no torch.optim.Optimizer", type(optimizer).__name__))
     parameters = list(model.parameters())
     if not parameters:
-        raise InvalidRequest("the model has no parameters, so it is on no device")
+        raise InvalidRequest(text("the model has no parameters, so it is on no device"))
     halves = {str(one.dtype) for one in parameters} & {"torch.float16", "torch.bfloat16"}
     if halves and precision != "fp32":
-        raise InvalidRequest(f"the model's parameters are {', '.join(sorted(halves))} already: they would be stepped in that", hint="model.float()")
+        raise InvalidRequest(text("the model's parameters are {} already: they would be stepped in that", ', '.join(sorted(halves))), hint="model.float()")
     device = parameters[0].device.type
     chosen, why = (_best(torch, device) if precision == "auto" else (precision, "as asked for"))
     if chosen == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
-        raise Unsupported("this GPU has no bf16", "E0570", "precision='fp16'")
+        raise Unsupported(text("this GPU has no bf16"), "E0570", "precision='fp16'")
     if chosen == "fp16" and device == "cpu":
-        raise Unsupported("fp16 on the CPU is slower than fp32, and PyTorch before 2.3 has no scaler for it", "E0570", "precision='bf16'")
+        raise Unsupported(text("fp16 on the CPU is slower than fp32, and PyTorch before 2.3 has no scaler for it"), "E0570", "precision='bf16'")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}[chosen]
     return Amp(chosen, why, device, dtype, _scaler(torch, device) if chosen == "fp16" else None, model, optimizer)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..frameworks import needed
+from ..language import text
 
 __all__ = ["distribute"]
 
@@ -30,7 +31,7 @@ def distribute(model: Any, **options: Any) -> Any:
     """
     torch = needed("torch", "torch.distribute")
     if not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
     ranks, local = _number("WORLD_SIZE", 1), _number("LOCAL_RANK", 0)
     has_gpu = torch.cuda.is_available()
     if has_gpu:
@@ -42,8 +43,8 @@ def distribute(model: Any, **options: Any) -> Any:
         return model
     if not distributed.is_initialized():
         if "MASTER_ADDR" not in os.environ:
-            raise InvalidRequest(f"WORLD_SIZE is {ranks}, and MASTER_ADDR says nothing of where the ranks meet",
-                                 hint=f"torchrun --nproc-per-node {ranks} train.py; or unset WORLD_SIZE")
+            raise InvalidRequest(text("WORLD_SIZE is {}, and MASTER_ADDR says nothing of where the ranks meet", ranks),
+                                 hint=text("torchrun --nproc-per-node {} train.py; or unset WORLD_SIZE", ranks))
         distributed.init_process_group("nccl" if has_gpu else "gloo")
     if not any(one.requires_grad for one in model.parameters()):
         return model  # nothing to exchange, which DistributedDataParallel refuses
@@ -53,5 +54,5 @@ def distribute(model: Any, **options: Any) -> Any:
 def _number(name: str, default: int) -> int:
     said = os.environ.get(name, str(default))
     if not said.isdigit():
-        raise InvalidRequest(f"{name}: {said!r} is not a whole number", "E0104")
+        raise InvalidRequest(text("{}: {!r} is not a whole number", name, said), "E0104")
     return int(said)

@@ -9,6 +9,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from ..errors import InvalidRequest, Unsupported
 from ..frameworks import needed
 from .measuring import bytes_of, drift, timed
+from ..language import text
 
 __all__ = ["ShrinkReport", "prune", "quantize"]
 
@@ -44,12 +45,12 @@ class ShrinkReport:
     notes: Tuple[str, ...]
 
     def __repr__(self) -> str:
-        lines = [f"{self.what}: {self.bytes_before / 2**20:.2f} MiB before, {self.bytes_after / 2**20:.2f} MiB after, as saved"]
+        lines = [text("{}: {:.2f} MiB before, {:.2f} MiB after, as saved", self.what, self.bytes_before / 2**20, self.bytes_after / 2**20)]
         if self.parameters:
-            lines.append(f"zeros: {self.zeros} of {self.parameters} weights ({self.zeros / self.parameters:.0%})")
+            lines.append(text("zeros: {} of {} weights ({:.0%})", self.zeros, self.parameters, self.zeros / self.parameters))
         if self.seconds_before is not None and self.seconds_after is not None:
-            lines.append(f"a call: {self.seconds_before * 1e3:.2f} ms before, {self.seconds_after * 1e3:.2f} ms after; outputs differ by at most "
-                         f"{self.drift:.1e} of the largest")
+            lines.append(text("a call: {:.2f} ms before, {:.2f} ms after; outputs differ by at most {:.1e} of the largest", self.seconds_before * 1e3,
+                              self.seconds_after * 1e3, self.drift))
         return "\n".join([*lines, *self.notes])
 
 
@@ -75,7 +76,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
         except RuntimeError as why:
             if "not implemented for" not in str(why):
                 raise
-            raise Unsupported(f"an operation of the model has no {what} here: {why}", "E0570", "'bf16', or another device") from why
+            raise Unsupported(text("an operation of the model has no {} here: {}", what, why), "E0570", text("'bf16', or another device")) from why
         finally:
             before.train(was)
         times, off_by = (first, second), drift(expected, given)
@@ -87,9 +88,9 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
 
 def _checked(torch: Any, model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(f"model: a {type(model).__name__} is no torch.nn.Module")
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
     if hasattr(model, "no_sync"):
-        raise InvalidRequest("model: it is wrapped for several ranks", hint="the one inside: model.module")
+        raise InvalidRequest(text("model: it is wrapped for several ranks"), hint=text("the one inside: model.module"))
 
 
 def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkReport:
@@ -112,27 +113,28 @@ def quantize(model: Any, to: str = "int8", *, samples: Any = None) -> ShrinkRepo
     if to in ("fp16", "bf16"):
         dtype = torch.float16 if to == "fp16" else torch.bfloat16
         small = copy.deepcopy(model).to(dtype)
-        notes = ["on a CPU it is mostly slower: the gain is in memory"] if not torch.cuda.is_available() else []
+        notes = [text("on a CPU it is mostly slower: the gain is in memory")] if not torch.cuda.is_available() else []
         return _report(torch, to, model, small, samples, _converted(samples, dtype), notes, [])
     if to != "int8":
-        raise InvalidRequest(f"to: {to!r} is none of int8, fp16, bf16", "E0003")
+        raise InvalidRequest(text("to: {!r} is none of int8, fp16, bf16", to), "E0003")
     if next((True for one in model.parameters() if one.device.type != "cpu"), False):
-        raise Unsupported("int8 of linear layers is computed on the CPU, and the model is on another device", "E0570", "model.cpu(), or 'bf16'")
+        raise Unsupported(text("int8 of linear layers is computed on the CPU, and the model is on another device"), "E0570",
+                          text("model.cpu(), or 'bf16'"))
     nn = torch.nn
     quantization: Any = getattr(getattr(torch, "ao", torch), "quantization", None)
     if not hasattr(quantization, "quantize_dynamic"):  # it is deprecated from 2.8 on, in favour of torchao
-        raise Unsupported(f"PyTorch {torch.__version__} has no quantize_dynamic any more", "E0570", "torchao's quantize_; or 'bf16'")
+        raise Unsupported(text("PyTorch {} has no quantize_dynamic any more", torch.__version__), "E0570", text("torchao's quantize_; or 'bf16'"))
     kinds = {nn.Linear, nn.LSTM, nn.GRU}
     layers = [name for name, one in model.named_modules() if type(one) in kinds]
     if not layers:
-        raise Unsupported("the model has no linear or recurrent layer, and only their weights are quantized here", "E0570", "'bf16'")
+        raise Unsupported(text("the model has no linear or recurrent layer, and only their weights are quantized here"), "E0570", "'bf16'")
     if torch.backends.quantized.engine == "none":
         usable = [one for one in torch.backends.quantized.supported_engines if one != "none"]
         if not usable:
-            raise Unsupported("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)", "E0570", "another build of PyTorch, or 'bf16'")
+            raise Unsupported(text("this build of PyTorch has no engine for int8 (FBGEMM, QNNPACK)"), "E0570", text("another build of PyTorch, or 'bf16'"))
         torch.backends.quantized.engine = usable[0]
     small = quantization.quantize_dynamic(copy.deepcopy(model).eval(), kinds, dtype=torch.qint8)
-    notes = [f"{len(layers)} layers have int8 weights; the rest, embeddings and convolutions too, is as it was"]
+    notes = [text("{} layers have int8 weights; the rest, embeddings and convolutions too, is as it was", len(layers))]
     return _report(torch, "int8", model, small, samples, samples, notes, [])
 
 
@@ -165,15 +167,15 @@ def prune(model: Any, amount: float, *, samples: Any = None) -> ShrinkReport:
     torch = needed("torch", "torch.prune")
     _checked(torch, model)
     if isinstance(amount, bool) or not isinstance(amount, float) or not 0 < amount < 1:
-        raise InvalidRequest(f"amount: {amount!r} is not a part of the whole, such as 0.3", "E0102")
+        raise InvalidRequest(text("amount: {!r} is not a part of the whole, such as 0.3", amount), "E0102")
     pruning = needed("torch.nn.utils.prune", "torch.prune")
     small = copy.deepcopy(model)
     nn = torch.nn
     layers = [one for one in small.modules() if isinstance(one, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d))]
     if not layers:
-        raise Unsupported("the model has no linear or convolution layer to prune", "E0570")
+        raise Unsupported(text("the model has no linear or convolution layer to prune"), "E0570")
     pruning.global_unstructured([(one, "weight") for one in layers], pruning_method=pruning.L1Unstructured, amount=amount)
     for one in layers:
         pruning.remove(one, "weight")  # the mask and the original would double the size
-    notes = ["zeros are stored like other numbers: it is no smaller in memory, and no faster without sparse products"]
-    return _report(torch, f"pruned by {amount:.0%}", model, small, samples, samples, notes, [one.weight for one in layers])
+    notes = [text("zeros are stored like other numbers: it is no smaller in memory, and no faster without sparse products")]
+    return _report(torch, text("pruned by {:.0%}", amount), model, small, samples, samples, notes, [one.weight for one in layers])

@@ -9,9 +9,11 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..errors import InvalidRequest
 from ..frameworks import needed
+from ..language import text
 from ..machine import _table
 from ..randomness import kept
 from ..retrying import attempt, first_line, release_memory
+from ..sizes import number, whole
 from .measuring import drift, timed
 
 __all__ = ["Trial", "TuneReport", "tune"]
@@ -45,8 +47,11 @@ class Trial:
     def _cells(self) -> List[str]:
         def said(value: Optional[float], shape: str) -> str:
             return "-" if value is None else format(value, shape)
-        return [self.name, said(self.seconds and self.seconds * 1e3, ".2f"), said(self.speed, ".2f"), f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else "-",
-                said(self.drift, ".1e"), "kept" if self.kept else "", self.note]
+        return [self.name, said(self.seconds and self.seconds * 1e3, ".2f"), said(self.speed, ".2f"),
+                f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else "-", said(self.drift, ".1e"), text("kept") if self.kept else "", self.note]
+
+
+_TITLES = ("switch", "ms", "speed", "memory", "drift", "", "note")
 
 
 class TuneReport(List[Trial]):
@@ -55,7 +60,7 @@ class TuneReport(List[Trial]):
     model: Any = None
 
     def __repr__(self) -> str:
-        return _table((one._cells() for one in self), ("switch", "ms", "speed", "memory", "drift", "", "note"))
+        return _table((one._cells() for one in self), _TITLES)
 
 
 class _Switch:
@@ -70,7 +75,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Tuple[Callable[[], Optional
 
     def on() -> Optional[str]:
         if getattr(owner, name) == value:
-            return "on already"
+            return text("on already")
         setattr(owner, name, value)
         return None
     return on, lambda: setattr(owner, name, before)
@@ -88,17 +93,17 @@ def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
 
     def channels_on() -> Optional[str]:
         if holder["model"] is None:
-            return "needs model="
+            return text("needs model=")
         if not any(one.dim() == 4 for one in holder["model"].parameters()):
-            return "the model has no convolutions of images"
+            return text("the model has no convolutions of images")
         holder["model"].to(memory_format=torch.channels_last)
         return None
 
     def compile_on() -> Optional[str]:
         if holder["model"] is None:
-            return "needs model="
+            return text("needs model=")
         if not hasattr(torch, "compile"):
-            return f"PyTorch {torch.__version__} has none"
+            return text("PyTorch {} has none", torch.__version__)
         holder["plain"] = holder["model"]
         holder["model"] = torch.compile(holder["model"])
         return None
@@ -155,9 +160,11 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
     ('as it is', True)
     """
     if not callable(step):
-        raise InvalidRequest(f"step: a {type(step).__name__} cannot be called")
-    if repeat < 1 or not seconds > 0 or not win > 0 or tolerance < 0:
-        raise InvalidRequest("repeat must be at least 1, seconds and win above 0, tolerance at least 0", "E0104")
+        raise InvalidRequest(text("step: a {} cannot be called", type(step).__name__))
+    whole("repeat", repeat, 1)
+    number("seconds", seconds, above=True)
+    number("win", win, above=True)
+    number("tolerance", tolerance)
     torch = needed("torch", "torch.tune")
     holder: Dict[str, Any] = {"model": model}
     state = _State(model, optimizer)
@@ -192,13 +199,13 @@ def _tried(switch: _Switch, measured: Callable[[], Any], best: float, first: Any
     if not good:
         switch.off()
         release_memory()
-        return Trial(switch.name, None, None, 0, None, False, "memory runs out with it")
+        return Trial(switch.name, None, None, 0, None, False, text("memory runs out with it"))
     took, memory, result = said
     off_by, speed = drift(first, result), best / took
     keep = speed >= win and off_by <= tolerance
     if not keep:
         switch.off()
-    return Trial(switch.name, took, speed, memory, off_by, keep, "" if off_by <= tolerance else "changes the result")
+    return Trial(switch.name, took, speed, memory, off_by, keep, "" if off_by <= tolerance else text("changes the result"))
 
 
 def _detached(x: Any) -> Any:

@@ -1,0 +1,401 @@
+"""What goes on after a lack of memory: second tries, smaller batches, parts of batches. No framework is needed.
+
+usage: test_trying.py
+"""
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import functools
+import io
+import math
+import os
+import pathlib
+import random
+import signal
+import sys
+import threading
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import berth  # noqa: E402
+
+
+class Again(unittest.TestCase):
+    def failing(self, times, text="CUDA out of memory. Tried to allocate 1 GiB", **options):
+        """A step that fails so often; what each try drew and held."""
+        tries, alive = [], []
+
+        class Tensor:
+            def __init__(self):
+                alive.append(self)
+
+            def __del__(self):
+                tries[-1]["freed"] = True
+
+        @berth.retry(first=0.0, report=False, **options)
+        def step(value):
+            tensor = Tensor()
+            alive.clear()
+            tries.append({"drew": random.random()})
+            if len(tries) <= times:
+                raise RuntimeError(text)
+            return value, tensor is not None
+        return step, tries
+
+    def test_a_later_try_is_as_the_first(self):
+        random.seed(7)
+        expected = random.random()
+        random.seed(7)
+        step, tries = self.failing(2)
+        self.assertEqual(step("x"), ("x", True))
+        self.assertEqual([one["drew"] for one in tries], [expected] * 3)
+        self.assertTrue(all(one.get("freed") for one in tries), "what a failed try held is let go of before the next")
+
+    def test_what_the_members_of_a_group_held_is_let_go_of(self):
+        held = []
+
+        class Tensor:
+            def __del__(self):
+                held.append("freed")
+
+        def member():
+            tensor = Tensor()
+            raise MemoryError(str(tensor is None))
+        group = type("ExceptionGroup", (Exception,), {"__module__": "exceptiongroup"})
+        tries = []
+
+        @berth.retry(first=0.0, report=False)
+        def step():
+            tries.append(list(held))
+            if len(tries) < 2:
+                try:
+                    member()
+                except MemoryError as problem:
+                    both = group("both")
+                    both.exceptions = (problem,)
+                raise both from None
+        step()
+        self.assertEqual(tries, [[], ["freed"]])
+
+    def test_it_gives_up_with_the_error_itself(self):
+        step, tries = self.failing(9, tries=3)
+        with self.assertRaises(RuntimeError) as caught:
+            step("x")
+        self.assertTrue(berth.is_oom(caught.exception))
+        self.assertEqual(len(tries), 3)
+
+    def test_what_is_no_lack_of_memory_is_not_tried_again(self):
+        for text, kind in (("shapes do not fit", RuntimeError), ("CUDA error: device-side assert triggered", berth.ContextLost)):
+            step, tries = self.failing(1, text)
+            self.assertRaises(kind, step, "x")
+            self.assertEqual(len(tries), 1)
+
+    def test_what_has_no_name_is_tried_again(self):
+        class Step:
+            def __call__(self, size):
+                tries.append(size)
+                if len(tries) < 2:
+                    raise MemoryError
+                return size
+        for step in (Step(), functools.partial(Step().__call__)):
+            tries, said = [], io.StringIO()
+            with contextlib.redirect_stderr(said):
+                self.assertEqual(berth.retry(functools.partial(step, 4), first=0.0)(), 4)
+                tries.clear()
+                self.assertEqual(berth.fit_batch(step, start=4)(), 2)
+            self.assertIn("Step" if isinstance(step, Step) else "__call__", said.getvalue())
+            self.assertIn("(MemoryError)", said.getvalue(), "an error without a text is named by its type")
+
+    def test_what_has_ended_is_not_tried_again(self):
+        for kind in (berth.StepInterrupted, berth.DoesNotFit, berth.RankFailed):
+            def wrapped():
+                tries.append(1)
+                try:
+                    raise MemoryError
+                except MemoryError as why:
+                    raise kind("it ends here") from why
+
+            for around in (berth.retry(first=0.0, report=False), berth.fit_batch(start=8, report=False)):
+                tries = []
+                self.assertRaises(kind, around(lambda *size: wrapped()))
+                self.assertEqual(len(tries), 1)
+
+    def test_what_cannot_begin_anew_is_refused(self):
+        def generator():
+            yield 1
+        self.assertRaises(berth.InvalidRequest, berth.retry, generator)
+        self.assertRaises(berth.InvalidRequest, berth.retry(tries=0), print)
+        interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
+        self.assertRaises(KeyboardInterrupt, interrupted)
+
+    def test_ctrl_c_between_two_tries_ends_it(self):
+        tries = []
+
+        @berth.retry(first=20.0, report=False)
+        def step():
+            tries.append(1)
+            raise MemoryError
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        self.assertRaises(KeyboardInterrupt, step)
+        self.assertEqual(len(tries), 1)
+
+    def test_coroutines_wait_without_holding_up_others(self):
+        tries = []
+
+        @berth.retry(first=0.01, report=False)
+        async def step():
+            tries.append(1)
+            if len(tries) < 3:
+                raise MemoryError
+            return "done"
+        self.assertEqual(asyncio.run(step()), "done")
+
+
+class Array:
+    """What of an array a batch is split by: its shape, its type, and slices along the first axis."""
+
+    def __init__(self, *shape, dtype="float32"):
+        self.shape, self.dtype = shape, dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, which):
+        return Array(len(range(*which.indices(len(self)))), *self.shape[1:], dtype=self.dtype)
+
+    def __eq__(self, other):
+        return (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __repr__(self):
+        return f"Array{self.shape}"
+
+
+class Batches(unittest.TestCase):
+    def test_the_search_ends_soon_and_near_the_largest(self):
+        chance = random.Random(3)
+        for _ in range(60):
+            most = chance.choice([64, 1000, 8192])
+            start, largest, sizes = chance.randint(1, most), chance.randint(1, most), []
+
+            def trial(size):
+                sizes.append(size)
+                if size > largest:
+                    raise RuntimeError("CUDA error: out of memory")
+            found = berth.find_batch(trial, start=start, most=most)
+            self.assertLessEqual(found, largest)
+            self.assertGreaterEqual(found, 0.95 * largest)
+            self.assertLessEqual(len(sizes), math.log2(most) + 3, (start, largest, sizes))
+        with self.assertRaises(berth.DoesNotFit) as caught:
+            berth.find_batch(lambda size: (_ for _ in ()).throw(MemoryError()), start=16)
+        self.assertIsInstance(caught.exception, MemoryError)
+        self.assertIs(type(caught.exception.__cause__), MemoryError)
+        for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
+            self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
+
+    def test_a_function_gets_smaller_batches_until_it_fits(self):
+        sizes = []
+
+        @berth.fit_batch(starting_batch_size=100, policy="x0.9", report=False)
+        def train(batch_size, model, *, epochs):
+            sizes.append(batch_size)
+            if batch_size > 80:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
+            return batch_size, model, epochs
+        self.assertEqual(train("model", epochs=3), (72, "model", 3))
+        self.assertEqual(sizes, [100, 90, 81, 72])
+        self.assertEqual(train("model", epochs=1)[0], 72)
+        self.assertEqual(len(sizes), 5)
+        self.assertRaises(berth.InvalidRequest, train, 64, "model", epochs=3)
+
+    @staticmethod
+    def fits(size, most=40):
+        if size > most:
+            raise RuntimeError("CUDA error: out of memory")
+        return size
+
+    def test_code_for_accelerate_moves_over(self):
+        size = 100
+
+        def reduce():  # as accelerate calls it: it keeps the size itself
+            nonlocal size
+            size -= 30
+            return size
+
+        @berth.fit_batch(starting_batch_size=100, reduce_batch_size_fn=reduce)
+        def train(batch_size, model):
+            return self.fits(batch_size), model
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(train("model"), (40, "model"))
+            self.assertEqual(berth.fit_batch(lambda size: self.fits(size), 64, lambda size: size - 5)(), 39)
+            self.assertEqual(berth.fit_batch(lambda size: self.fits(size), 50)(), 25)
+        for wrong in (lambda size: size, lambda size: size / 2, lambda: True, lambda size: None):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.fit_batch(self.fits, 64, wrong)()
+            self.assertIn("reduce_batch_size_fn", str(caught.exception))
+
+    def test_the_size_is_given_where_it_belongs(self):
+        fit, fits = functools.partial(berth.fit_batch, start=128, report=False), self.fits
+
+        class Trainer:
+            @fit
+            def train(self, batch_size, epochs=1):
+                return type(self).__name__, fits(batch_size), epochs
+
+            @classmethod
+            @fit
+            def of_the_class(cls, size):
+                return cls.__name__, fits(size)
+
+            @staticmethod
+            @fit
+            def of_none(size):
+                return fits(size)
+        self.assertEqual(Trainer().train(epochs=3), ("Trainer", 32, 3))
+        self.assertEqual(Trainer().train(4), ("Trainer", 32, 4))
+        self.assertEqual((Trainer().of_the_class(), Trainer.of_none()), (("Trainer", 32), 32))
+        self.assertEqual(fit(lambda model, batch_size, k=1: (model, fits(batch_size), k))("m", k=2), ("m", 32, 2))
+        self.assertEqual(fit(lambda model, batch_size: (model, fits(batch_size)))(model="m"), ("m", 32))
+        self.assertEqual(fit(lambda model, *, batch_size: (model, fits(batch_size)))("m"), ("m", 32))
+        self.assertEqual(fit(functools.partial(lambda batch_size, model: (model, fits(batch_size)), model="m"))(), ("m", 32))
+        for call in (lambda: Trainer().train(batch_size=2), lambda: Trainer().train(3, 4), lambda: fit(classmethod(lambda cls, size: size)),
+                     lambda: fit(lambda self: 1), lambda: fit(lambda **named: 1)):
+            self.assertRaises(berth.InvalidRequest, call)
+
+    def test_a_size_of_the_functions_own_is_not_taken_for_one_that_fitted(self):
+        class Trainer:
+            batch_size = 7
+
+            def __init__(self):
+                self.batch_size = 7
+
+            def __call__(self, size):
+                return size
+        again = berth.fit_batch(Trainer(), start=64)
+        self.assertIsNone(again.batch_size)
+        self.assertEqual((again(), again.batch_size), (64, 64))
+
+    def test_what_is_no_function_is_said(self):
+        for call, hint in ((lambda: berth.fit_batch(64), "berth.fit_batch(start=…)"), (lambda: berth.retry(3), "berth.retry(tries=…)"),
+                           (lambda: berth.find_batch(5), "berth.find_batch(trial=…)")):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                call()
+            self.assertEqual(caught.exception.hint, hint)
+        for wrong in ({"first": -1}, {"jitter": "much"}, {"most": float("nan")}):
+            self.assertRaises(berth.InvalidRequest, berth.retry(**wrong), print)
+
+    def test_what_has_only_begun_is_refused(self):
+        async def coroutine(batch_size):
+            return batch_size
+        for bad in (lambda size: self.generator(size), lambda size: coroutine(size)):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.fit_batch(bad)()
+            self.assertEqual(caught.exception.id, "E0569")
+
+    def test_what_never_fits_and_what_is_wrong_is_said(self):
+        @berth.fit_batch(start=8, least=2, report=False)
+        def train(batch_size):
+            raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")
+        with self.assertRaises(berth.DoesNotFit) as caught:
+            train()
+        self.assertIn("a batch of 2 as well", str(caught.exception))
+        self.assertTrue(berth.is_oom(caught.exception))
+        self.assertIsInstance(caught.exception.__cause__, RuntimeError)
+
+        @berth.fit_batch(report=False)
+        def wrong(batch_size):
+            raise KeyError(batch_size)
+        self.assertRaises(KeyError, wrong)
+        for bad in (lambda: None, self.generator):
+            self.assertRaises(berth.InvalidRequest, berth.fit_batch, bad)
+        async def coroutine(batch_size):
+            return batch_size
+        for bad in (self.generator, functools.partial(self.generator), coroutine, lambda size: self.generator(size), lambda size: coroutine(size)):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.find_batch(bad)
+            self.assertEqual(caught.exception.id, "E0569")
+        for options in ({"start": 0}, {"start": 1.5}, {"policy": "none"}, {"least": 0}):
+            self.assertRaises(berth.InvalidRequest, berth.fit_batch(**options), lambda batch_size: None)
+
+    @staticmethod
+    def generator(batch_size):
+        yield batch_size
+
+    def test_batches_are_split_without_losing_any_item(self):
+        for length in range(7):
+            for size in range(1, 9):
+                parts = list(berth.chunked(list(range(length)), size))
+                self.assertEqual(sum(parts, []), list(range(length)))
+                self.assertTrue(all(len(part) == size for part in parts[:-1]))
+        self.assertEqual(list(berth.chunked({"x": [1, 2, 3], "mask": None, "training": True, "rate": 0.5}, 2)),
+                         [{"x": [1, 2], "mask": None, "training": True, "rate": 0.5}, {"x": [3], "mask": None, "training": True, "rate": 0.5}])
+        self.assertEqual(list(berth.chunked((["a", "b"], [1, 2], None), 1)), [(["a"], [1], None), (["b"], [2], None)])
+        Pair = collections.namedtuple("Pair", "x y")
+        self.assertEqual(list(berth.chunked(Pair([1, 2], [3, 4]), 1)), [Pair([1], [3]), Pair([2], [4])])
+        self.assertEqual(list(berth.chunked((1, 2, 3), 2)), [(1, 2), (3,)])
+        self.assertEqual(list(berth.chunked([[1, 2], [3]], 1)), [[[1, 2]], [[3]]])
+        for bad in ((x for x in "ab"), {"x": [1], "y": [1, 2]}, ([1], [1, 2]), 3):
+            self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
+        self.assertRaises(berth.InvalidRequest, berth.chunked, [1], 0)
+
+    def test_what_holds_a_batch_stays_what_it_is(self):
+        class Encoding(collections.UserDict):  # as transformers' BatchEncoding
+            def __init__(self, data=None, encodings=None):
+                super().__init__(data)
+                self._encodings = encodings
+
+            def __getattr__(self, name):
+                if name == "data":
+                    raise AttributeError(name)
+                return self.data[name]
+        batch = Encoding({"input_ids": [[1], [2, 3], [4]], "labels": [0, 1, 0]}, ["a", "b", "c"])
+        parts = list(berth.chunked(batch, 2))
+        self.assertEqual([type(one) for one in parts], [Encoding, Encoding])
+        self.assertEqual([(one.input_ids, one.labels, one._encodings) for one in parts], [([[1], [2, 3]], [0, 1], ["a", "b"]), ([[4]], [0], ["c"])])
+        self.assertEqual(batch._encodings, ["a", "b", "c"])
+
+        @dataclasses.dataclass(frozen=True)
+        class Batch:
+            x: list
+            y: list
+            train: bool = True
+        self.assertEqual(list(berth.chunked(Batch([1, 2, 3], "abc", False), 2)), [Batch([1, 2], "ab", False), Batch([3], "c", False)])
+        ordered, made = collections.OrderedDict(x=[1, 2]), collections.defaultdict(list, x=[1, 2])
+        self.assertEqual([type(part) for one in (ordered, made) for part in berth.chunked(one, 1)], [type(ordered)] * 2 + [type(made)] * 2)
+        self.assertEqual(next(berth.chunked(made, 1)).default_factory, list)
+        self.assertRaises(berth.InvalidRequest, berth.chunked, Batch([1, 2], [1]), 1)
+        self.assertRaises(berth.InvalidRequest, berth.chunked, Batch, 1)
+
+    def test_items_of_unequal_sizes_are_items(self):
+        images, targets = [Array(3, 20, 20), Array(3, 30, 9), Array(3, 9, 9)], [{"boxes": Array(2, 4)}, {"boxes": Array(1, 4)}, {"boxes": Array(5, 4)}]
+        for batch, parts in (
+                ((images, targets), [(images[:2], targets[:2]), (images[2:], targets[2:])]),
+                ((tuple(images), tuple(targets)), [(tuple(images[:2]), tuple(targets[:2])), (tuple(images[2:]), tuple(targets[2:]))]),
+                ({"images": images, "targets": targets}, [{"images": images[:2], "targets": targets[:2]}, {"images": images[2:], "targets": targets[2:]}]),
+                ({"images": images}, [{"images": images[:2]}, {"images": images[2:]}]),
+                ([Array(5), Array(7), Array(6)], [[Array(5), Array(7)], [Array(6)]]),
+                ([Array(48, 64, 3), Array(32, 48, 3)], [[Array(48, 64, 3), Array(32, 48, 3)]]),
+                ([Array(3, 32, 32)] * 5, [[Array(3, 32, 32)] * 2, [Array(3, 32, 32)] * 2, [Array(3, 32, 32)]])):
+            self.assertEqual(list(berth.chunked(batch, 2)), parts)
+
+    def test_fields_side_by_side_are_fields(self):
+        for batch, first in (
+                ([Array(8, 3, 4, 4), Array(8)], [Array(2, 3, 4, 4), Array(2)]), ([Array(12, 6), Array(12, 1)], [Array(2, 6), Array(2, 1)]),
+                (((Array(2, 5), Array(2, 5)), Array(2)), ((Array(2, 5), Array(2, 5)), Array(2))),
+                ({"views": [Array(8, 3), Array(8, 5)], "y": Array(8)}, {"views": [Array(2, 3), Array(2, 5)], "y": Array(2)}),
+                ([Array(4, 10, 8), Array(4, 12, 8)], [Array(2, 10, 8), Array(2, 12, 8)])):
+            self.assertEqual(next(berth.chunked(batch, 2)), first)
+        class Table(collections.UserDict):  # as TensorDict: a dict of fields, that takes parts of itself
+            shape = (5,)
+
+            def __getitem__(self, which):
+                return [which] if isinstance(which, slice) else self.data[which]
+        self.assertEqual(list(berth.chunked(Table(x=[1, 2]), 3)), [[slice(0, 3)], [slice(3, 6)]])
+        for bad in ((Array(4, 2), Array(2, 1)), {"x": Array(3), "y": [1, 2]}, [Array(4, 2), Array(3, dtype="int64")]):
+            self.assertRaises(berth.InvalidRequest, berth.chunked, bad, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
