@@ -37,6 +37,7 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
         "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
+        "Error: Out of memory. Requested ", "not enough memory for tree-ctrs",
         "cuMemAlloc failed: out of memory", "cuMemAllocManaged failed: out of memory",
         "Out of memory while trying to allocate", "RESOURCE_EXHAUSTED: Out of memory", "Ran out of memory in memory space hbm",
         "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory",
@@ -54,10 +55,11 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
     "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
     "There are": ("That was not possible. There are ",),  # of a TPU, after what it attempted to allocate or reserve
     "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
-    "Dst tensor": ("Dst tensor is not copied",),
+    "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
+    "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
 # TensorFlow's own class is also that of a full disk, of too many open files, and of a message that is too long.
-_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|unable to allocate|[Cc]an ?not allocate memory"
+_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
 _OF_FILES = re.compile(r"[Nn]o space left on device|[Qq]uota exceeded|[Tt]oo many open files|larger than max|\.tempstate\d|memory space [sv]mem")
 _HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM happens"  # at the end of every such error

@@ -40,6 +40,9 @@ class Texts(unittest.TestCase):
         for row in self.rows["oom"]:
             self.assertTrue(berth.is_oom(raised(row)), row)
 
+    def test_each_word_is_found_by_the_one_before_it(self):
+        self.assertEqual([word for hint, words in oom._WORDS.items() for word in words if hint not in word], [])
+
     def test_what_only_looks_like_it_is_not(self):
         self.assertGreaterEqual(len(self.rows["not_oom"]), 50)
         for row in self.rows["not_oom"]:

@@ -7,6 +7,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -25,7 +26,8 @@ HEAD = """
 import os, sys, datetime, torch, berth
 import torch.distributed as dist
 torch.set_num_threads(1)
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=40))
+dist.init_process_group("gloo", init_method="file://" + os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2,
+                        timeout=datetime.timedelta(seconds=40))
 rank = dist.get_rank()
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 torch.manual_seed(4)
@@ -58,7 +60,9 @@ def free_port():
 class Ranks(unittest.TestCase):
     def both(self, code):
         """What each rank printed."""
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2",
+        folder = tempfile.TemporaryDirectory()  # in a file, and at no port: other tests take ports, too
+        self.addCleanup(folder.cleanup)
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "MEETING": folder.name + "/meeting", "WORLD_SIZE": "2",
                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         ranks = [subprocess.Popen([sys.executable, "-c", HEAD + textwrap.dedent(code) + TAIL], env={**environment, "RANK": str(rank)},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
