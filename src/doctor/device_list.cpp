@@ -46,4 +46,29 @@ std::string plain_device_list(std::string_view list) {
   return all;
 }
 
+std::string several_in_one(std::string_view token) {
+  std::vector<std::size_t> numbers;
+  bool is_range = false;
+  for (std::size_t at = token.find_first_of("0123456789"); at != std::string_view::npos;) {
+    const auto number = listed_number(token.substr(at));
+    if (!number) return "";
+    numbers.push_back(*number);
+    const std::size_t end = std::min(token.find_first_not_of("0123456789", at), token.size());
+    at = token.find_first_of("0123456789", end);
+    if (at == std::string_view::npos) break;
+    const std::string_view between = trim(token.substr(end, at - end));
+    is_range = between == "-" || between == "..";
+    if (!is_range && !between.empty() && between != ";" && between != "|" && between != "+")
+      return "";
+  }
+  if (numbers.size() < 2) return "";
+  constexpr std::size_t kMost = 64;
+  const std::size_t first = numbers[0], last = numbers[1];
+  if (is_range && numbers.size() == 2 && first < last && last < kMost)
+    for (std::size_t i = first + 1; i < last; ++i) numbers.insert(numbers.end() - 1, i);
+  std::string all;
+  for (const std::size_t one : numbers) all += (all.empty() ? "" : ",") + std::to_string(one);
+  return all;
+}
+
 }  // namespace berth::doctor

@@ -23,4 +23,8 @@ namespace berth::doctor {
 /// twice. "0, 2" is "0,2"; "" where nothing is left.
 [[nodiscard]] std::string plain_device_list(std::string_view list);
 
+/// "0,1,2,3" of "0-3", "0;1;2;3" or "0 1 2 3", which CUDA reads as 0: it takes the number that a
+/// token begins with, and drops the rest. "" it is one number, or something else.
+[[nodiscard]] std::string several_in_one(std::string_view token);
+
 }  // namespace berth::doctor

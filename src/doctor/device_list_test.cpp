@@ -34,3 +34,14 @@ TEST_CASE("what was meant by a list is its numbers and names, each once") {
   CHECK(hides_every_device(""));
   CHECK_FALSE(hides_every_device("0,-1"));
 }
+
+TEST_CASE("several numbers in one token are what somebody meant, and not what CUDA reads") {
+  CHECK(several_in_one("0-3") == "0,1,2,3");
+  CHECK(several_in_one("0;1") == "0,1");
+  CHECK(several_in_one("0 1 2") == "0,1,2");
+  CHECK(several_in_one("2..4") == "2,3,4");
+  for (const char* one : {"0", "00", "0x2", "3gpu", "GPU-12ab", "", "0-", "7-3-2-99999999999"}) {
+    CAPTURE(one);
+    CHECK(several_in_one(one).find(',') == std::string::npos);
+  }
+}

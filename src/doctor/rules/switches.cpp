@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/file.hpp"
+#include "base/spelling.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/memory.hpp"
@@ -115,6 +116,41 @@ void expandable_segments(Examination& look, const char* name, const std::string&
   finding.fix.push_back(unset(name));
 }
 
+/// "max_split_size": a name that PyTorch has not, and much like one that it has. Others may be of a
+/// release to come.
+std::string misspelled_option(const std::string& value) {
+  static const std::vector<std::string> known{"max_split_size_mb",
+                                              "max_non_split_rounding_mb",
+                                              "garbage_collection_threshold",
+                                              "roundup_power2_divisions",
+                                              "backend",
+                                              "expandable_segments",
+                                              "release_lock_on_cudamalloc",
+                                              "pinned_use_cuda_host_register",
+                                              "pinned_num_register_threads",
+                                              "pinned_use_background_threads",
+                                              "pinned_reserve_segment_size_mb",
+                                              "graph_capture_record_stream_reuse",
+                                              "per_process_memory_fraction",
+                                              "pinned_max_round_threshold_mb",
+                                              "pinned_max_power2_size_mb",
+                                              "pinned_max_cached_size_mb",
+                                              "throw_on_cudamalloc_oom",
+                                              "roundup_bypass_threshold_mb",
+                                              "release_lock_on_hipmalloc",
+                                              "pinned_use_hip_host_register"};
+  if (value.find('[') != std::string::npos) return "";
+  for (const std::string_view item : split(value, ',')) {
+    const std::string name(trim(item.substr(0, item.find(':'))));
+    if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const bool is_cut = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
+      return name.size() > 5 && one.starts_with(name);
+    });
+    if (is_cut || !nearest(name, known).empty()) return name;
+  }
+  return "";
+}
+
 /// "max_split_size_mb=128", or quotes that an env file has kept: PyTorch then refuses the first
 /// allocation.
 void allocator_settings(Examination& look) {
@@ -139,12 +175,16 @@ void allocator_settings(Examination& look) {
       finding.fix.push_back(unset(name));
       continue;
     }
-    if (readable) {
+    const std::string misspelled = readable ? misspelled_option(value) : "";
+    if (readable && misspelled.empty()) {
       expandable_segments(look, name, value);
       continue;
     }
     Finding& finding =
-        look.found(text("PyTorch cannot read {}={}: the first allocation fails", name, value));
+        look.found(misspelled.empty()
+                       ? text("PyTorch cannot read {}={}: the first allocation fails", name, value)
+                       : text("PyTorch has no option {}, which {} sets: the first allocation fails",
+                              printable(misspelled), name));
     finding.evidence.push_back(fmt::format("{}={}", name, value));
     finding.fix.push_back({fmt::format("export {}=expandable_segments:True", name),
                            text("name:value, with commas between, and no quotes in the value")});

@@ -212,6 +212,26 @@ CudaReading read_cuda_list(const Tokens& tokens, std::size_t count) {
   return reading;
 }
 
+/// Not an error to CUDA, and fewer GPUs than somebody wanted.
+void fewer_than_meant(Examination& look, const std::string& list, const Tokens& tokens,
+                      std::size_t count) {
+  std::string meant;
+  std::string_view read;
+  for (const std::string_view token : tokens) {
+    const std::string several = several_in_one(token);
+    if (!several.empty()) read = token;
+    meant += (meant.empty() ? "" : ",") + (several.empty() ? plain_device_list(token) : several);
+  }
+  if (read.empty() || count < 2) return;
+  Finding& finding = look.found(
+      text("CUDA_VISIBLE_DEVICES={}: CUDA reads '{}' as {} alone, and drops what follows", list,
+           read, *listed_number(trim(read))));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {"CUDA_VISIBLE_DEVICES=" + list,
+                      "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/cuda/__init__.py#L713"};
+  finding.fix.push_back({"export CUDA_VISIBLE_DEVICES=" + meant, ""});
+}
+
 void visible_bad_index(Examination& look) {
   if (!machine_has_nvidia(look) && !cards_on_bus(look, kVendorAmd).empty())
     return amd_bad_index(look);
@@ -227,7 +247,7 @@ void visible_bad_index(Examination& look) {
     if (gpu.mig_enabled.value_or(false)) return;  // ENV04
   const Tokens tokens = listed_devices(list);
   const CudaReading reading = read_cuda_list(tokens, *count);
-  if (reading.used == tokens.size()) return;
+  if (reading.used == tokens.size()) return fewer_than_meant(look, list, tokens, *count);
   const bool none = reading.twice || reading.used == 0;
   Finding& finding = look.found(
       reading.twice ? text("CUDA_VISIBLE_DEVICES={} names {} twice: CUDA then shows no GPU at all",
