@@ -11,6 +11,7 @@ void Broker::move_times(std::int64_t from, std::int64_t to, std::int64_t by) {
   };
   for (auto& [id, job] : jobs_) {
     bool moved = move(job.submitted_unix_milliseconds);
+    if (job.requeued_unix_milliseconds) moved = move(*job.requeued_unix_milliseconds) || moved;
     if (job.started_unix_milliseconds) moved = move(*job.started_unix_milliseconds) || moved;
     if (job.ended_unix_milliseconds) moved = move(*job.ended_unix_milliseconds) || moved;
     if (moved) changed_.insert(id);

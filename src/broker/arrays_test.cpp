@@ -157,6 +157,21 @@ TEST_CASE("who waited for a GPU as long as they would goes to the CPU") {
   CHECK(broker.job(one)->request.gpus == 0);
 }
 
+TEST_CASE("what a restart of the machine put back waits for a GPU from then on") {
+  Broker broker = on(gpus(1));
+  Job job = wants(1);
+  job.id = 7;
+  job.or_cpu_after = std::chrono::minutes(10);
+  job.requeue = job.queued = true;
+  job.submitted_unix_milliseconds = at(0).unix_milliseconds;
+  job.requeued_unix_milliseconds = at(5000).unix_milliseconds;
+  broker.restore(job, at(5000));
+  broker.turn_to_cpu(at(5599));
+  CHECK_FALSE(broker.job(7)->request.gpus == 0);
+  broker.turn_to_cpu(at(5600));
+  CHECK(broker.job(7)->request.gpus == 0);
+}
+
 TEST_CASE("where there is no GPU, who would take the CPU takes it at once") {
   Broker broker = on(gpus(0));
   Job patient = wants(1);

@@ -205,7 +205,8 @@ void Broker::restore(const Job& job, Now now) {
     ended(kept, now);
     return;
   }
-  pending_[kept.id] = {*demand, steady(kept.submitted_unix_milliseconds)};
+  pending_[kept.id] = {
+      *demand, steady(kept.requeued_unix_milliseconds.value_or(kept.submitted_unix_milliseconds))};
   if (kept.or_cpu_after && demand->devices > 0) may_turn_.insert(kept.id);
   if (kept.state == JobState::kWaiting && !waits_for_another(kept)) stand_in_line(kept);
 }

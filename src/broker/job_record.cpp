@@ -137,6 +137,7 @@ Job parse(const Json& json) {
   take(json, "state", state);
   job.state = model::job_state(state).value_or(model::JobState::kWaiting);
   take(json, "submitted", job.submitted_unix_milliseconds);
+  take(json, "requeued", job.requeued_unix_milliseconds);
   take(json, "started", job.started_unix_milliseconds);
   take(json, "ended", job.ended_unix_milliseconds);
   for (const Json& one : list_of(json, "grants")) {
@@ -281,6 +282,7 @@ std::string record_of(const Job& job) {
   if (job.task)
     out["task"] = {
         {"array", job.task->array}, {"index", job.task->index}, {"at_most", job.task->at_most}};
+  if (job.requeued_unix_milliseconds) out["requeued"] = *job.requeued_unix_milliseconds;
   if (job.started_unix_milliseconds) out["started"] = *job.started_unix_milliseconds;
   if (job.ended_unix_milliseconds) out["ended"] = *job.ended_unix_milliseconds;
   for (const model::Grant& grant : job.grants)

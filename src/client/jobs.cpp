@@ -96,6 +96,7 @@ Job job_of(const Json& json) {
   job.requeue = value<bool>(json, "requeue");
   job.restarts = value<int>(json, "restarts");
   job.submitted_unix_milliseconds = time_of(json, "submitted").value_or(0);
+  job.requeued_unix_milliseconds = time_of(json, "requeued");
   job.started_unix_milliseconds = time_of(json, "started");
   job.ended_unix_milliseconds = time_of(json, "ended");
   for (const Json& device : value<Json::array_t>(json, "devices"))

@@ -82,6 +82,7 @@ struct Job {
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;
+  std::optional<std::int64_t> requeued_unix_milliseconds;  // in line anew since
   std::optional<std::int64_t> started_unix_milliseconds, ended_unix_milliseconds;
   std::vector<Grant> grants;
   std::vector<int> cpus;          // its own ones, ascending

@@ -58,6 +58,7 @@ void fields(JsonWriter& json, const ShownJob& shown) {
   json.field("requeue", job.requeue);
   json.field("restarts", job.restarts);
   time_field(json, "submitted", job.submitted_unix_milliseconds);
+  time_field(json, "requeued", job.requeued_unix_milliseconds);
   time_field(json, "started", job.started_unix_milliseconds);
   time_field(json, "ended", job.ended_unix_milliseconds);
   json.rows("devices", job.grants, [&](const model::Grant& grant) {

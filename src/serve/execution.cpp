@@ -100,6 +100,10 @@ bool Execution::settle() {
     std::vector<const Job*> rows;
     rows.reserve(changed.size());
     for (const JobId id : changed) rows.push_back(broker_.job(id));
+    // What may run twice can have been started before the machine was, also where the journal lost
+    // that with the power.
+    for (const JobId id : started)
+      if (broker_.job(id)->requeue) launcher_.forget_start(id);
     if (auto written = journal_.write(rows); !written) {
       fail(written.error());
       return false;
@@ -250,6 +254,14 @@ void Execution::end_lost(JobId id) {
 /// broker died in between; the first keeps it).
 void Execution::keeper_gone(const Job& job) {
   const JobId id = job.id;
+  // A machine that stops tells us to end as well, a moment later; until then it is not known
+  // whether that was an end of the job's own.
+  if (!job.told_to_end && launcher_.was_told_to_end(id)) {
+    constexpr milliseconds kMoment(1000);
+    const auto since = told_by_others_.try_emplace(id, now().steady).first->second;
+    if (now().steady - since < kMoment) return;
+  }
+  told_by_others_.erase(id);
   if (const auto outcome = launcher_.outcome(id)) {
     const bool is_good = outcome->kind == model::OutcomeClass::kOk;
     const auto how = how_stopped(id, {is_good ? JobState::kDone : JobState::kFailed, ""});
@@ -325,6 +337,7 @@ void Execution::press(policy::Instant at) {
 
 void Execution::mind_time() {
   watches_.look_again();
+  for (const auto& [id, since] : std::map(told_by_others_)) all_gone(id);
   stop_what_is_over_its_limit();
   broker_.turn_to_cpu(now());
   // A limit holds also where nothing can be written down.

@@ -120,7 +120,10 @@ class Execution {
   };
   void restore_drained();
   [[nodiscard]] std::optional<model::Outcome> outcome_before_restart(const model::Job& job) const;
-  void put_back(std::vector<model::Job>& jobs);
+  [[nodiscard]] std::vector<model::JobId> put_back(std::vector<model::Job>& jobs) const;
+  void bring_back(const std::vector<model::Job>& jobs);
+  void take_over(const std::vector<model::Job>& jobs, bool is_restarted);
+  void forget_all();
   void find_what_others_gave();
   void restore_shares();
   void know_user(const model::Job& job);
@@ -173,6 +176,7 @@ class Execution {
   std::pair<model::JobId, run::Launch> last_launch_;
   std::deque<model::JobId> to_launch_;
   std::map<model::JobId, Stopped> stopped_;
+  std::map<model::JobId, policy::Instant> told_by_others_;  // to end, since; and did
   std::vector<model::JobId> to_tell_;  // of those, who is told when it is written down
   std::optional<Error> fault_;
   bool is_ahead_ = false;  // of the journal, which refused it

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -49,12 +52,37 @@ bool has_jobs(const ControlGroup& base) {
   });
 }
 
-/// Where an earlier broker of this state folder had its groups; "" nowhere.
-std::string earlier_place(const std::string& note, const system::CgroupMount& mount) {
-  std::string place = read_line(note).value_or("");
-  const bool is_sound = place.starts_with(mount.point + "/") &&
-                        place.find("..") == std::string::npos && !is_in_user_slice(place);
-  return is_sound ? place : std::string();
+/// What an earlier broker of this state folder wrote down: where it had its groups ("" nowhere),
+/// and the mark that they bear.
+struct Earlier {
+  std::string place, mark;
+};
+
+Earlier earlier_place(const std::string& note, const system::CgroupMount& mount) {
+  const std::string bytes = slurp(note, 8192).value_or("");
+  const auto lines = split(bytes, '\n');
+  Earlier found{std::string(lines[0]), lines.size() > 1 ? std::string(lines[1]) : ""};
+  const bool is_sound = found.place.starts_with(mount.point + "/") &&
+                        found.place.find("..") == std::string::npos &&
+                        !is_in_user_slice(found.place);
+  if (!is_sound) found.place.clear();
+  return found;
+}
+
+constexpr const char* kMark = "trusted.berth";
+
+std::string new_mark() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return "";
+  return fmt::format("{:016x}", number);
+}
+
+/// Since then another broker may have taken the place, and left jobs there: then it bears that
+/// one's mark. Without any (an older broker's, or a kernel that keeps none) it is taken for ours.
+bool is_still_ours(const std::string& place, const std::string& mark) {
+  std::array<char, 64> bytes{};
+  const ssize_t n = ::getxattr(place.c_str(), kMark, bytes.data(), bytes.size());
+  return n <= 0 || std::string_view(bytes.data(), static_cast<std::size_t>(n)) == mark;
 }
 
 struct Place {
@@ -64,20 +92,21 @@ struct Place {
 
 /// The first of these that no other broker has, nor has jobs in: a broker of another state folder
 /// (in a mount namespace of its own, say) sees the same groups, and its jobs are not ours to end.
-Result<Place> take_place(const std::vector<std::string>& places, const std::string& earlier) {
+Result<Place> take_place(const std::vector<std::string>& places, const Earlier& earlier) {
   for (const std::string& place : places) {
     const ControlGroup base(place);
     if (auto made = base.make(); !made) return std::move(made).error();
     Descriptor lock(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    if (place == earlier || !has_jobs(base)) return Place{place, std::move(lock)};
+    const bool is_ours = place == earlier.place && is_still_ours(place, earlier.mark);
+    if (is_ours || !has_jobs(base)) return Place{place, std::move(lock)};
   }
   return unsupported(text("other brokers have jobs in {}", printable(places.back())));
 }
 
-Status write_note(const std::string& note, const std::string& line) {
+Status write_note(const std::string& note, const std::string& lines) {
   const Descriptor file(::open(note.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (file && ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+  if (file && ::write(file.get(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()))
     return Done{};
   return unsupported(text("{} cannot be written: {}", printable(note), ::strerrordesc_np(errno)));
 }
@@ -118,9 +147,10 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string own = system::group_of(roots.proc, *mount, "self");
   const bool is_service = own.ends_with(".service") && !is_in_user_slice(own);
   const std::string note = state_folder + "/groups";
-  const std::string earlier = earlier_place(note, *mount);
+  const Earlier earlier = earlier_place(note, *mount);
   std::vector<std::string> places;
-  if (!earlier.empty() && has_jobs(ControlGroup(earlier))) places.push_back(earlier);
+  if (!earlier.place.empty() && has_jobs(ControlGroup(earlier.place)))
+    places.push_back(earlier.place);
   places.push_back((is_service ? own : mount->point) + "/" + name);
   for (int i = 2; i < 10; ++i)
     places.push_back((is_service ? own : mount->point) + "/" + name + "-" + std::to_string(i));
@@ -129,7 +159,11 @@ Result<Fence> Fence::open(const Roots& roots, const std::string& name,
   const std::string& place = taken->folder;
   const ControlGroup base(place);
   if (auto works = try_out(base); !works) return std::move(works).error();
-  if (auto written = write_note(note, place); !written) return std::move(written).error();
+  const std::string mark = earlier.mark.empty() ? new_mark() : earlier.mark;
+  if (auto written = write_note(note, place + "\n" + mark + "\n"); !written)
+    return std::move(written).error();
+  // Where the kernel keeps none, it is as before there were marks.
+  static_cast<void>(::setxattr(place.c_str(), kMark, mark.data(), mark.size(), 0));
   if (is_in_user_slice(own)) {
     const ControlGroup ours(place + kOwn);
     if (!ours.make() || !ours.enter(0))

@@ -86,6 +86,8 @@ Result<model::ProcessId> Launcher::start_job(const Job& job, run::Launch launch,
   auto variables = variables_of(launch.environment);
   const auto environment = policy::environment_for(*placement, snapshot, variables, {});
   policy::set_variables(environment, variables);
+  for (const char* name : {"BERTH_ARRAY", "BERTH_ARRAY_INDEX", "BERTH_RESTARTS"})
+    variables.erase(name);  // of the job that queued it, it may be
   variables["BERTH_JOB"] = std::to_string(job.id);
   if (job.requeue) variables["BERTH_RESTARTS"] = std::to_string(job.restarts);
   if (job.task) {

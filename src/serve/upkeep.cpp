@@ -31,6 +31,8 @@ std::uint64_t bytes_on_disk(const std::string& path) {
 
 }  // namespace
 
+// What a restart of the machine did to jobs is written down in one step with the clock that tells
+// of it: a broker that is killed in between leaves all of it to the next one, or nothing.
 void Execution::restore() {
   auto jobs = journal_.jobs();
   if (!jobs) {
@@ -41,19 +43,40 @@ void Execution::restore() {
   const std::string clock = journal_.value(kClock).value_or("");
   const bool is_restarted = clock_.is_of_another_start(clock);
   clock_.resume(clock);
-  if (clock_.record() != clock)
-    if (auto written = journal_.set_value(kClock, clock_.record()); !written) fail(written.error());
-  if (is_restarted) put_back(*jobs);
+  const auto as_it_stands = is_restarted ? *jobs : std::vector<Job>();
+  const auto back = is_restarted ? put_back(*jobs) : std::vector<JobId>();
+  bring_back(*jobs);
+  take_over(*jobs, is_restarted);
+  if (clock_.record() == clock) return;
+  std::vector<const Job*> rows;
+  if (is_restarted) {
+    auto changed = broker_.changed();
+    changed.insert(back.begin(), back.end());
+    for (const JobId id : changed) rows.push_back(broker_.job(id));
+  }
+  if (auto written = journal_.write(rows, {}, {{kClock, clock_.record()}}); !written) {
+    fail(written.error());
+    if (!is_restarted) return;
+    forget_all();
+    bring_back(as_it_stands);
+    is_ahead_ = false;
+  }
+}
+
+void Execution::bring_back(const std::vector<Job>& jobs) {
   restore_drained();
   restore_shares();
   for (const bool runs : {true, false})
-    for (const Job& job : *jobs)
+    for (const Job& job : jobs)
       if ((job.state == JobState::kRunning) == runs) {
         know_user(job);
         broker_.restore(job, now());
       }
+}
+
+void Execution::take_over(const std::vector<Job>& jobs, bool is_restarted) {
   std::set<JobId> running;
-  for (const Job& job : *jobs) {
+  for (const Job& job : jobs) {
     // Who waited may have gone while no broker was there.
     if (!job.queued && !model::has_ended(job.state)) watches_.watch(job.id, job.owners);
     if (job.state != JobState::kRunning) continue;
@@ -77,19 +100,17 @@ std::optional<model::Outcome> Execution::outcome_before_restart(const Job& job) 
   return launcher_.outcome(job.id);
 }
 
-/// What ran when the machine stopped, and may run twice, stands in line again. Its status goes
-/// first: where that alone was done, it is found as what was never started.
-void Execution::put_back(std::vector<Job>& jobs) {
+/// What ran when the machine stopped, and may run twice, stands in line again; their ids.
+std::vector<JobId> Execution::put_back(std::vector<Job>& jobs) const {
   constexpr int kMostRestarts = 5;  // what takes the machine down with it does so no further
-  std::vector<const Job*> rows;
+  std::vector<JobId> back;
   for (Job& job : jobs) {
-    if (!job.requeue || model::has_ended(job.state) || job.told_to_end ||
+    if (job.state != JobState::kRunning || !job.requeue || job.told_to_end ||
         job.restarts >= kMostRestarts || outcome_before_restart(job))
       continue;
-    launcher_.forget_start(job.id);  // also where the disk did not get that it ran
-    if (job.state != JobState::kRunning) continue;
     ++job.restarts;
     job.state = JobState::kWaiting;
+    job.requeued_unix_milliseconds = now().unix_milliseconds;
     job.started_unix_milliseconds.reset();
     job.grants.clear();
     job.cpus.clear();
@@ -97,10 +118,10 @@ void Execution::put_back(std::vector<Job>& jobs) {
     job.owners.clear();
     job.group.clear();
     job.access = model::Access::kVariable;
-    rows.push_back(&job);
+    job.refusals = 0;
+    back.push_back(job.id);
   }
-  if (rows.empty()) return;
-  if (auto written = journal_.write(rows); !written) fail(written.error());
+  return back;
 }
 
 void Execution::find_what_others_gave() {
@@ -167,8 +188,7 @@ void Execution::fail(Error error) {
   is_ahead_ = true;
 }
 
-void Execution::go_back() {
-  if (!std::exchange(is_ahead_, false)) return;
+void Execution::forget_all() {
   model::Snapshot machine = broker_.snapshot();
   broker_ = broker::Broker(options_.settings.rules);
   broker_.see(std::move(machine), {});
@@ -176,7 +196,13 @@ void Execution::go_back() {
   to_launch_.clear();
   to_tell_.clear();
   stopped_.clear();
+  told_by_others_.clear();
   for (const JobRoot& root : watches_.roots()) watches_.forget(root.job);
+}
+
+void Execution::go_back() {
+  if (!std::exchange(is_ahead_, false)) return;
+  forget_all();
   restore();
 }
 

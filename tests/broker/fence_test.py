@@ -283,6 +283,29 @@ class Access(Fenced):
         self.call("POST", f"/v1/jobs/{number}/cancel?wait=ended", {})
         self.assertTrue(self.gone(number))
 
+    def test_jobs_that_another_state_folder_left_where_ours_once_were_are_not_ended(self):
+        self.stop(signal.SIGKILL)
+        ours, theirs = self.folder / "state", self.folder / "theirs"
+        ours.rename(self.folder / "kept")
+        self.start()
+        number = self.queue("--gpus", "1", "--", "sleep", "1000")
+        group = self.groups / f"job-{number}"
+        self.assertTrue(wait_until(lambda: self.inside(group)))
+        self.stop(signal.SIGKILL)
+        ours.rename(theirs)
+        (self.folder / "kept").rename(ours)
+        self.start()
+        self.assertTrue(self.groups.with_name(self.groups.name + "-2").is_dir())
+        time.sleep(0.2)
+        self.assertTrue(self.inside(group), "it ended what it does not know")
+        self.stop()
+        ours.rename(self.folder / "kept")
+        theirs.rename(ours)
+        self.start()
+        self.assertEqual(self.job(number)["access"], "kernel")
+        self.call("POST", f"/v1/jobs/{number}/cancel?wait=ended", {})
+        self.assertTrue(self.gone(number))
+
 
 class NothingSurvives(Fenced):
     SCRIPT = "(setsid sh -c 'setsid sleep 1000 & exec sleep 1001' &) & echo started; sleep 1002"

@@ -219,6 +219,60 @@ class Queue(Machine):
         self.assertEqual(self.job(known)["outcome"]["exit_code"], 3)
         self.assertEqual(sorted(ran.read_text().split()), ["again-0", "again-1", "known", "lost", "spent-0", "stopped"])
 
+    def restart(self, *more):
+        """What the journal knows of a machine that was started anew, with whatever else is to happen to it."""
+        self.assertTrue(wait_until(lambda: not self.brokers()))
+        with contextlib.closing(sqlite3.connect(pathlib.Path(self.variables["BERTH_STATE_DIR"]) / "journal.db")) as journal:
+            clock = json.loads(journal.execute("SELECT value FROM value WHERE key = 'clock'").fetchone()[0])
+            journal.execute("UPDATE value SET value = ? WHERE key = 'clock'", [json.dumps(clock | {"boot": "another"})])
+            for statement in more:
+                journal.execute(statement)
+            journal.commit()
+
+    def test_a_restart_of_the_machine_is_written_down_in_one_step_or_not_at_all(self):
+        ran = self.folder / "ran"
+        plain, again = (self.queue(*words, "--gpus", "2", "--", "sh", "-c", f"echo {name} >> {ran}; {then}") for name, words, then in
+                        (("plain", (), "sleep 1000"), ("again", ("--requeue",), "[ $BERTH_RESTARTS = 1 ] || sleep 1000")))
+        self.assertTrue(wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2))
+        status = {job: pathlib.Path(self.job(job)["log"]).with_suffix(".status") for job in (plain, again)}
+        self.kill_brokers()
+        for one in status.values():
+            os.kill(int(one.read_text().split()[0]), signal.SIGKILL)
+        status[plain].unlink()  # the disk had not got it
+        # No row of a job can be written, as when the broker is killed before it was.
+        self.restart("CREATE TRIGGER full BEFORE INSERT ON job BEGIN SELECT RAISE(ABORT, 'full'); END")
+        self.run_berth("jobs", "--json")
+        self.assertEqual([self.job(job)["state"] for job in (plain, again)], ["running", "running"], "as it is written")
+        time.sleep(1.5)
+        self.kill_brokers()
+        with contextlib.closing(sqlite3.connect(pathlib.Path(self.variables["BERTH_STATE_DIR"]) / "journal.db")) as journal:
+            journal.execute("DROP TRIGGER full")
+        self.run_berth("jobs")
+        self.assertEqual(self.ended(again)["state"], "done")
+        self.assertEqual((self.job(plain)["state"], self.job(again)["restarts"]), ("lost", 1))
+        self.assertEqual(sorted(ran.read_text().split()), ["again", "again", "plain"])
+
+    def test_a_keeper_that_hears_of_the_end_of_the_machine_before_the_broker_does_has_not_ended_its_job(self):
+        ran = self.folder / "ran"
+        job = self.queue("--requeue", "--gpus", "1", "--", "sh", "-c", f"echo $BERTH_RESTARTS >> {ran}; [ $BERTH_RESTARTS = 1 ] || sleep 1000")
+        self.assertTrue(wait_until(lambda: ran.exists() and ran.read_text()))
+        (broker,) = self.brokers()
+        os.kill(int(pathlib.Path(self.job(job)["log"]).with_suffix(".status").read_text().split()[0]), signal.SIGTERM)
+        time.sleep(0.1)
+        os.kill(broker, signal.SIGTERM)
+        self.restart()
+        self.run_berth("jobs")
+        self.assertEqual(self.ended(job)["state"], "done")
+        self.assertEqual(ran.read_text(), "0\n1\n")
+
+    def test_a_keeper_that_somebody_told_to_end_has_ended_its_job(self):
+        job = self.queue("--gpus", "1", "--", "sleep", "1000")
+        self.assertTrue(wait_until(lambda: self.job(job)["pids"]))
+        log = pathlib.Path(self.job(job)["log"])
+        self.assertTrue(wait_until(log.exists))
+        os.kill(int(log.with_suffix(".status").read_text().split()[0]), signal.SIGTERM)
+        self.assertEqual((self.ended(job)["state"], self.job(job)["outcome"]["signal"]), ("failed", signal.SIGTERM))
+
     def test_a_killed_keeper_takes_its_job_along_and_the_device_is_free(self):
         job = self.queue("--gpus", "4", "--", "sh", "-c", "(setsid sleep 1000 &); sleep 1000")
         self.assertEqual(self.job(job, "started")["state"], "running")
