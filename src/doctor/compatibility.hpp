@@ -111,7 +111,7 @@ struct VariableFault {
 struct KernelLine {
   std::string driver, kind;
   std::vector<std::string> words;
-  std::string cause, action, command, source;
+  std::string cause, action, command, source, task, value;
 };
 /// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
 struct CpuNeed {

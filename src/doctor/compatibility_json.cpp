@@ -169,7 +169,7 @@ void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "kernel_lines/line"))
     known.kernel_lines.push_back({word(row, "driver"), word(row, "kind"), words(row, "words"),
                                   word(row, "cause"), word(row, "action"), word(row, "command"),
-                                  word(row, "source")});
+                                  word(row, "source"), word(row, "task"), word(row, "value")});
   for (const json& row : at(document, "variables/variable"))
     known.variables.push_back({word(row, "name"), word(row, "reader"), word(row, "bad"),
                                word(row, "effect"), word(row, "cause"), word(row, "source"),

@@ -193,7 +193,9 @@ Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFact
         "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"}) {
     const auto value = process.variable(name);
     if (value.is_unreadable()) return value.why();
-    if (value && value->starts_with('/') && !tree.exists(*value))
+    if (!value || !value->starts_with('/')) continue;
+    // Where a look is refused, the file may be there.
+    if (const auto seen = there(tree, *value); seen && !*seen)
       missing.push_back(std::string(name) + "=" + *value);
   }
   return missing;

@@ -216,9 +216,8 @@ void report_bar(Examination& look, const std::string& where, const std::string& 
   }
   finding.fix.push_back({"", text("in the firmware setup turn on Above 4G Decoding (and Resizable "
                                   "BAR), and turn off CSM")});
-  finding.fix.push_back({"sudo grubby --update-kernel=ALL --args=pci=realloc && sudo reboot",
-                         text("let the kernel try; on Ubuntu by GRUB_CMDLINE_LINUX in "
-                              "/etc/default/grub and sudo update-grub")});
+  finding.fix.push_back(
+      on_system(look, "kernel_argument", text("let the kernel try"), "pci=realloc"));
 }
 
 /// Of AMD's and Intel's: the kernel found no room, or amdgpu says so by its error (-12), and no

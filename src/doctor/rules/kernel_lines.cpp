@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -47,7 +48,11 @@ Said said_of(Examination& look, const Log& log, std::string_view driver, std::st
 Finding& found_line(Examination& look, std::string title, const Said& said) {
   Finding& finding = look.found(std::move(title));
   finding.evidence = {quoted(said.line), said.row->source};
-  finding.fix.push_back({said.row->command, std::string(tr(said.row->action.c_str()))});
+  const std::string action(said.row->action.empty() ? "" : tr(said.row->action));
+  finding.fix.push_back(said.row->task.empty()
+                            ? model::Fix{said.row->command, action}
+                            : on_system_between(look, said.row->task.c_str(), said.row->command, "",
+                                                action, said.row->value));
   return finding;
 }
 

@@ -82,10 +82,9 @@ bool taken_by_radeon(Examination& look) {
     Finding& finding = look.found(
         text("radeon has the AMD GPU at {}: ROCm computes by amdgpu alone", one.address));
     finding.evidence.push_back(fmt::format("/sys/bus/pci/devices/{}/driver → radeon", one.address));
-    finding.fix.push_back(
-        {"sudo grubby --update-kernel=ALL --args='radeon.si_support=0 radeon.cik_support=0 "
-         "amdgpu.si_support=1 amdgpu.cik_support=1' && sudo reboot",
-         text("then amdgpu has it; ROCm itself serves GCN 3 and newer")});
+    finding.fix.push_back(on_system(
+        look, "kernel_argument", text("then amdgpu has it; ROCm itself serves GCN 3 and newer"),
+        "radeon.si_support=0 radeon.cik_support=0 amdgpu.si_support=1 amdgpu.cik_support=1"));
     return true;
   }
   return false;
