@@ -1,7 +1,7 @@
-// unreadable_probe FOLDER STRIDE: diagnoses each bundle of the folder, then again with one thing
-// unreadable (EACCES): everything that the diagnosis has looked at and found, and every STRIDE-th
-// of what it found on another machine and not on this one. Prints, a line each, what must not be: a
-// rule whose finding is gone without its being "not checked"
+// unreadable_probe FOLDER OWN STRIDE: diagnoses each bundle of the folder, then again with one
+// thing unreadable (EACCES): every OWN-th that the diagnosis has looked at and found, and every
+// STRIDE-th of what it found on another machine and not on this one. Prints, a line each, what must
+// not be: a rule whose finding is gone without its being "not checked"
 // ("silent"), and a finding of an error that was none before ("new"). The last line counts.
 #include <cerrno>
 #include <cstdio>
@@ -135,23 +135,27 @@ int wrong_with(const Bundle& bundle, const Change& change) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 3) return 2;
-  const auto stride = static_cast<std::size_t>(std::strtoul(words[2], nullptr, 10));
+  if (count != 4) return 2;
+  const std::size_t own = std::strtoul(words[2], nullptr, 10);
+  const std::size_t stride = std::strtoul(words[3], nullptr, 10);
   std::set<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(words[1]))
     if (std::filesystem::exists(entry.path() / "root")) folders.insert(entry.path().string());
   std::vector<Bundle> bundles;
   std::map<std::string, Change> everywhere;
+  std::size_t number = 0;
   int there = 0, elsewhere = 0, wrong = 0;
   for (const std::string& folder : folders) {
     bundles.push_back(look_at(folder));
     for (Change& change : changes_of(bundles.back().seen)) {
-      wrong += wrong_with(bundles.back(), change);
-      ++there;
+      if (number++ % own == 0) {
+        wrong += wrong_with(bundles.back(), change);
+        ++there;
+      }
       if (change.paths.size() == 1) everywhere.emplace(change.name, std::move(change));
     }
   }
-  std::size_t number = 0;
+  number = 0;
   for (const Bundle& bundle : bundles) {
     for (const auto& [name, change] : everywhere) {
       if (has_seen(bundle.seen, name) || number++ % stride != 0) continue;
