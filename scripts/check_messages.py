@@ -179,6 +179,13 @@ def self_test() -> None:
         assert len(check_python(root)) == 2, check_python(root)
 
 
+def check_ends(root):
+    """A translation is a view into the catalogue, which no zero ends: from .data() a string would go on to its last message."""
+    ends = re.compile(r"\btr\((?:[^()]|\([^()]*\))*\)\s*\.data\(\)")
+    return [f"{path.relative_to(root)}: a message ends where .data() does not: std::string(tr(…))"
+            for path in sorted((root / "src").rglob("*.[ch]pp")) if ends.search(path.read_text())]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
@@ -194,7 +201,7 @@ def main() -> int:
                 entry.msgid_plural, entry.msgstr_plural = key, {0: ""}
             print(entry)
         return 0
-    problems += check_python(arguments.root)
+    problems += check_python(arguments.root) + check_ends(arguments.root)
     problems += [f"{where}: not in po/zh_CN: {key!r}" for key, _, where in missing]
     for problem in problems:
         print(problem)

@@ -23,9 +23,9 @@ constexpr std::size_t kMostCode = 200;
 
 Error refused(const std::string& path, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "E0807", text("{}: {}", printable(path), why),
-          tr("a script, notebook, Dockerfile, requirements, environment.yml, batch or compose "
-             "file: berth doctor train.py")
-              .data()};
+          std::string(
+              tr("a script, notebook, Dockerfile, requirements, environment.yml, batch or compose "
+                 "file: berth doctor train.py"))};
 }
 
 /// One that holds an environment is looked at as such; else its files are meant.
