@@ -51,7 +51,7 @@ std::string python_named(const doctor::Sources& sources, const std::string& word
     return absolute(word);
   const std::string path = doctor::variable(sources.process.environment, "PATH");
   for (const std::string_view folder : split(path, ':'))
-    if (const std::string file = std::string(folder) + "/" + word;
+    if (std::string file = std::string(folder) + "/" + word;
         folder.starts_with('/') && sources.tree.exists(file))
       return file;
   return absolute(word);

@@ -209,9 +209,10 @@ std::optional<doctor::Recipe> find(RecipeMachine& machine, RecipeFormat format, 
   return std::nullopt;
 }
 
-std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Recipe& recipe) {
+std::vector<std::string> reasons_of_platform(const RecipeMachine& machine,
+                                             const doctor::Recipe& recipe,
+                                             const std::string& name) {
   const Wish& wish = machine.wish;
-  const std::string name = doctor::name_of(wish.framework);
   const auto& build = recipe.build;
   std::vector<std::string> out;
   if (wish.platform == Platform::kNvidia) {
@@ -235,6 +236,14 @@ std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Rec
                       ? text("{} {} for the CPU", name, build.release)
                       : text("{} {} for the CPU: {}", name, build.release, machine.why_cpu));
   }
+  return out;
+}
+
+std::vector<std::string> reasons(const RecipeMachine& machine, const doctor::Recipe& recipe) {
+  const Wish& wish = machine.wish;
+  const std::string name = doctor::name_of(wish.framework);
+  const auto& build = recipe.build;
+  std::vector<std::string> out = reasons_of_platform(machine, recipe, name);
   if (build.needs_toolkit)
     out.push_back(
         text("{} {} takes CUDA from the machine: a toolkit {}.x has to be there, in "

@@ -450,10 +450,7 @@ Result<int> run_or_say_why_not(const Context& context) {
   if (!request) return request.error();
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
-  if (context.arguments.has("--queue")) {
-    const auto queued = queue_job(context, *request, variables);
-    return queued;
-  }
+  if (context.arguments.has("--queue")) return queue_job(context, *request, variables);
   if (context.arguments.has("--requeue"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--requeue", "--queue"),
                  "berth run --queue --requeue -- python train.py"};

@@ -72,13 +72,13 @@ struct Job {
   Request request;
   std::vector<std::string> command;
   bool queued = false;         // the broker starts the command; else whoever has the lease does
+  bool requeue = false;        // where the machine stops while it runs, it starts anew
+  int restarts = 0;            // so often it did
   std::string log;             // where its output goes, of one that the broker starts; told only
   int priority = 0, tier = 0;  // as policy/queue.hpp
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> or_cpu_after;  // having waited so long, the CPU will do
   std::vector<JobId> after;  // starts when these, jobs or arrays, are done
-  bool requeue = false;      // where the machine stops while it runs, it starts anew
-  int restarts = 0;          // so often it did
 
   JobState state = JobState::kWaiting;
   std::int64_t submitted_unix_milliseconds = 0;
