@@ -56,6 +56,28 @@ class Arrays(Machine):
         self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 told to end\n")
         self.assertTrue(wait_until(lambda: {job["state"] for job in self.document("jobs")["jobs"]} == {"cancelled"}))
 
+    def test_what_is_released_starts_from_its_beginning(self):
+        self.says("drain", "0", "1", "2", "3")
+        array = self.array("--gpus", "1", "--array", "1-4%1", "--", "sh", "-c", f"echo $BERTH_ARRAY_INDEX >> {self.folder}/ran")
+        self.assertEqual(self.says("hold", array), f"array {array}: 4 held, 0 running\n")
+        self.assertEqual(self.says("release", array), f"array {array}: 4 wait, 0 running\n")
+        self.says("undrain", "0")
+        self.assertEqual(self.run_berth("wait", array).returncode, 0)
+        self.assertEqual((self.folder / "ran").read_text().split(), ["1", "2", "3", "4"])
+
+    def test_what_is_queued_on_hold_starts_when_it_is_released(self):
+        array = self.array("--cpu", "--hold", "--array", "1-2", "--", "true")
+        one = str(self.document("run", "--queue", "--hold", "--cpu", "--", "true")["job"]["id"])
+        last = str(self.document("run", "--queue", "--cpu", "--", "true")["job"]["id"])
+        self.assertEqual(self.run_berth("wait", last).returncode, 0)
+        self.assertEqual([job["state"] for job in self.document("jobs")["jobs"]], ["held", "held", "held", "done"])
+        self.assertIn(f"berth release {one}", self.says("why", one))
+        self.says("release", one, array)
+        self.assertEqual(self.run_berth("wait", one, array).returncode, 0)
+        done = self.run_berth("run", "--hold", "--cpu", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E0013", done.stderr)
+
     def test_a_job_may_come_after_a_whole_array(self):
         array = self.array("--cpu", "--array", "1-4%2", "--", "sh", "-c", f"sleep 0.1; echo x >> {self.folder}/ran")
         after = self.document("run", "--queue", "--cpu", "--after", array, "--", "cp", f"{self.folder}/ran", f"{self.folder}/seen")
