@@ -244,7 +244,7 @@ std::string wish_words(const model::Request& request) {
   if (request.share_permille)
     out += std::string(tr(", ")) + text("{} of the time", show_share(*request.share_permille));
   if (!request.devices.empty() && (request.gpus || request.memory_bytes))
-    out += " (" + printable(join(request.devices, ",")) + ")";
+    out = text("{} ({})", out, printable(join(request.devices, ",")));
   if (!request.cpus) return out;
   return out + (out.empty() ? "" : std::string(tr(", "))) +
          text_n("{} core", "{} cores", *request.cpus, *request.cpus);
@@ -260,7 +260,8 @@ std::string drained_words(const JobsView& view) {
 std::string part_words(const model::Grant& grant) {
   if (grant.memory_bytes == 0) return "";
   return show_bytes(grant.memory_bytes) +
-         (grant.share_permille == 0 ? "" : ", " + show_share(grant.share_permille));
+         (grant.share_permille == 0 ? ""
+                                    : std::string(tr(", ")) + show_share(grant.share_permille));
 }
 
 std::string has_words(const Job& job, const model::Snapshot* snapshot) {

@@ -341,6 +341,10 @@ TEST_CASE("the same in Chinese") {
   JobStory story = busy_story();
   story.job.after = {1};
   CHECK(why_text(story, {kNow, 1000, &snapshot}, plain()).starts_with("作业 3 在等作业 1 结束\n"));
+  model::Request& request = story.job.request;
+  request.memory_bytes = 8ULL << 30;
+  request.devices = {"0,1"};
+  CHECK(wish_words(request) == "2 个 GPU，每个 8.00 GiB（0,1）");
   JobsView view{kNow, 1000, &snapshot};
   story.job = running(7, "lin", {});
   story.job.log = "/var/lib/berth/7.log";

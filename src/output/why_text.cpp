@@ -223,9 +223,8 @@ void add_restarts(Lines& lines, const Job& job) {
 
 std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
                          const JobsView& view) {
-  std::string out = holder.device + std::string(tr(": "));
-  if (holder.job == 0) return out + holder.says;
-  out += job_words(story, holder.job);
+  if (holder.job == 0) return text("{}: {}", holder.device, holder.says);
+  std::string out = text("{}: {}", holder.device, job_words(story, holder.job));
   const Job* job = find_job(story, holder.job);
   if (job == nullptr) return out;
   if (!job->grants.empty() && job->grants.front().memory_bytes != 0)
@@ -252,7 +251,7 @@ void add_before(Lines& lines, const JobStory& story) {
   for (std::size_t i = 0; i < before.size() && i < kMostBefore; ++i) {
     const Job* job = find_job(story, before[i]);
     std::string says = job_words(story, before[i]);
-    if (job != nullptr) says += std::string(tr(": ")) + wish_of(*job);
+    if (job != nullptr) says = text("{}: {}", says, wish_of(*job));
     if (job != nullptr && job->uid == story.job.uid && job->priority > story.job.priority)
       says += std::string(tr(", ")) + text("higher priority");
     lines.add(tr("before it"), says);
@@ -282,8 +281,7 @@ std::string counts_of(const std::vector<Job>& jobs) {
   for (const JobState state :
        {JobState::kDone, JobState::kFailed, JobState::kLost, JobState::kCancelled,
         JobState::kRunning, JobState::kWaiting, JobState::kHeld})
-    if (counts.contains(state))
-      words.push_back(fmt::format("{} {}", counts[state], state_word(state)));
+    if (counts.contains(state)) words.push_back(text("{} {}", counts[state], state_word(state)));
   return listed(words);
 }
 
@@ -303,9 +301,8 @@ void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
     if (++shown > kMostBefore) continue;
     const auto& [state, how, why] = ending;
     std::string says = numbers_of(those);
-    if (how != state_word(state)) says += std::string(tr(": ")) + how;
-    if (!why.empty())
-      says += std::string(how == state_word(state) ? tr(": ") : tr(", ")) + printable(why);
+    if (how != state_word(state)) says = text("{}: {}", says, how);
+    if (!why.empty()) says = text("{}: {}", says, printable(why));
     lines.add(state_word(state), says);
   }
   if (shown > kMostBefore) lines.add(tr("failed"), text("and {} more", shown - kMostBefore));

@@ -217,9 +217,9 @@ std::optional<Error> too_large(const Search& search, const Candidates& visible, 
 
 std::string held(const Candidate& c, const Search& search) {
   const std::string users = users_of(c, search.snapshot);
-  if (c.lease != nullptr) return fmt::format("{}: {}", label(c), leases_of(c, search));
-  if (c.obstacle != Obstacle::kNone) return fmt::format("{}: {}", label(c), sentence(c.obstacle));
-  if (!users.empty()) return fmt::format("{}: {}", label(c), users);
+  if (c.lease != nullptr) return text("{}: {}", label(c), leases_of(c, search));
+  if (c.obstacle != Obstacle::kNone) return text("{}: {}", label(c), sentence(c.obstacle));
+  if (!users.empty()) return text("{}: {}", label(c), users);
   return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
                 : text("{}: free", label(c));
 }
