@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "base/text.hpp"
 
@@ -49,7 +50,8 @@ constexpr std::array<Unit, 14> kSizes{{{"B", 1},
                                        {"MB", 1e6},
                                        {"GB", 1e9},
                                        {"TB", 1e12}}};
-constexpr std::array<Unit, 4> kDurations{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
+constexpr std::array<Unit, 5> kDurations{
+    {{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}}};
 
 Error bad_size(std::string_view given, std::string_view why) {
   return {ErrorCode::kInvalidArgument, "E0101", text("'{}' is not a size: {}", given, why),
@@ -91,13 +93,25 @@ std::string show_share(int permille) {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view given) {
-  double number = 0;
-  std::string_view unit;
-  const double factor = read_decimal(given, number, unit) ? factor_of(kDurations, unit) : 0;
-  if (factor == 0 || !(number * factor < 9.0e15))
+  // "1h30m" as well: each unit smaller than the one before, so that a slip is no sum.
+  double sum = 0, before = std::numeric_limits<double>::infinity();
+  bool is_sound = !given.empty();
+  for (std::string_view rest = given; is_sound && !rest.empty();) {
+    double number = 0;
+    is_sound = read_decimal(rest, number, rest);
+    const auto length = std::min(rest.find_first_of("0123456789."), rest.size());
+    std::string_view unit = rest.substr(0, length);
+    if (length < rest.size() && unit.ends_with(' ')) unit.remove_suffix(1);  // "1 h 30 m"
+    const double factor = is_sound ? factor_of(kDurations, unit) : 0;
+    is_sound = factor > 0 && factor < before;
+    before = factor;
+    sum += number * factor;
+    rest.remove_prefix(length);
+  }
+  if (!is_sound || !(sum < 9.0e15))
     return Error{ErrorCode::kInvalidArgument, "E0103", text("'{}' is not a duration", given),
-                 text("write a number with its unit, such as 500ms, 10s, 5m or 2h")};
-  return std::chrono::milliseconds(std::llround(number * factor));
+                 text("write a number with its unit, such as 500ms, 10s, 5m or 1h30m")};
+  return std::chrono::milliseconds(std::llround(sum));
 }
 
 Result<std::int64_t> parse_integer(std::string_view given, std::int64_t least, std::int64_t most) {

@@ -33,7 +33,16 @@ TEST_CASE("shares are parts of one whole") {
 TEST_CASE("a duration needs its unit") {
   CHECK(parse_duration("500ms")->count() == 500);
   CHECK(parse_duration("1.5h")->count() == 5400000);
-  for (const char* bad : {"", "5", "5 d", "s", "-1s"}) CHECK(!parse_duration(bad));
+  for (const char* bad : {"", "5", "5 w", "s", "-1s"}) CHECK(!parse_duration(bad));
+}
+
+TEST_CASE("a duration may have several units, the larger first") {
+  CHECK(parse_duration("1h30m")->count() == 5400000);
+  CHECK(parse_duration("2d12h")->count() == 60 * 3600 * 1000);
+  CHECK(parse_duration("1 h 30 m")->count() == 5400000);
+  CHECK(parse_duration("7d")->count() == 7LL * 24 * 3600 * 1000);
+  for (const char* bad : {"30m1h", "1h1h", "1h30", "1h m", "1h-5m", "1h5m ", "h30m"})
+    CHECK(!parse_duration(bad));
 }
 
 TEST_CASE("bytes are shown with three figures in binary units") {

@@ -108,6 +108,7 @@ Result<model::Job> job_of(const Arguments& arguments, const model::Request& requ
   job.command = arguments.command;
   job.queued = arguments.has("--queue");
   job.requeue = arguments.has("--requeue");
+  if (arguments.has("--hold")) job.state = model::JobState::kHeld;
   if (const auto given = arguments.value("--time-limit")) {
     auto limit = parse_duration(*given);
     if (!limit) return std::move(limit).error().during("--time-limit");

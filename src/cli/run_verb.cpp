@@ -451,12 +451,15 @@ Result<int> run_or_say_why_not(const Context& context) {
   if (auto checked = inventory::Sources::check_environment(); !checked)
     return std::move(checked).error();
   if (context.arguments.has("--queue")) return queue_job(context, *request, variables);
-  if (context.arguments.has("--requeue"))
-    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--requeue", "--queue"),
-                 "berth run --queue --requeue -- python train.py"};
-  if (context.arguments.has("--array"))
-    return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--array", "--queue"),
-                 "berth run --queue --array 1-100 -- python train.py"};
+  struct Queued {
+    const char *option, *example;
+  };
+  for (const Queued& one : {Queued{"--requeue", "berth run --queue --requeue -- python train.py"},
+                            {"--array", "berth run --queue --array 1-100 -- python train.py"},
+                            {"--hold", "berth run --queue --hold -- python train.py"}})
+    if (context.arguments.has(one.option))
+      return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", one.option, "--queue"),
+                   one.example};
   if (const auto after = context.arguments.value("--after"))
     return Error{ErrorCode::kInvalidArgument, "E0013", text("{} needs {}", "--after", "--queue"),
                  fmt::format("berth run --queue --after {} -- python train.py", printable(*after))};

@@ -100,6 +100,7 @@ constexpr auto kQueueOptions = std::to_array<Option>({
      "with --queue: one job for each BERTH_ARRAY_INDEX of 1-100; 1-100%4: four at a time"},
     {"--requeue", nullptr,
      "with --queue: start it anew where the machine was restarted while it ran"},
+    {"--hold", nullptr, "with --queue: it starts once `berth release` lets it"},
 });
 constexpr auto kLeaseOptions = join(kRequestOptions, kRunOnlyOptions);
 constexpr auto kRunOptions = join(kLeaseOptions, kQueueOptions);

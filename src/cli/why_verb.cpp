@@ -79,6 +79,7 @@ std::string strangers_on(const Candidate& candidate, const Scene& scene) {
 }
 
 void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene) {
+  ++story.possible;
   const std::string device = policy::label(candidate);
   const std::string unit = policy::unit_id(*candidate.device, candidate.partition);
   if (!candidate.busy && candidate.obstacle == Obstacle::kNone) {
@@ -88,6 +89,7 @@ void add_holders(JobStory& story, const Candidate& candidate, const Scene& scene
   bool is_told = false;
   for (const model::Holding& one : scene.ledger.holdings) {
     if (one.unit != unit) continue;
+    if (one.job == 0 && one.user.empty()) ++story.drained;
     story.holders.push_back({device, one.job,
                              one.job != 0       ? ""
                              : one.user.empty() ? text("drained: it gets no new jobs")
@@ -214,8 +216,27 @@ void add_sooner(JobStory& story, const Scene& scene) {
 
 // The answer.
 
+Json json_of_array(const std::vector<Job>& jobs) {
+  if (jobs.empty()) return {};
+  Json out{{"id", jobs.front().task->array}};
+  for (const auto state : {model::JobState::kDone, model::JobState::kFailed, model::JobState::kLost,
+                           model::JobState::kCancelled, model::JobState::kRunning,
+                           model::JobState::kWaiting, model::JobState::kHeld})
+    out[std::string(model::name(state))] =
+        std::count_if(jobs.begin(), jobs.end(), [&](const Job& job) { return job.state == state; });
+  out["not_well"] = Json::array();
+  for (const Job& job : jobs)
+    if (model::has_ended(job.state) && job.state != model::JobState::kDone)
+      out["not_well"].push_back(model::job_number(job));
+  return out;
+}
+
 Json json_of(const JobStory& story, const Json& job, const Json& outlook) {
-  Json document{{"schema", 1}, {"job", job}, {"outlook", outlook}, {"free", story.free}};
+  Json document{{"schema", 1},
+                {"job", job},
+                {"array", json_of_array(story.array)},
+                {"outlook", outlook},
+                {"free", story.free}};
   document["holders"] = Json::array();
   for (const JobStory::Holder& one : story.holders)
     document["holders"].push_back({{"device", one.device},
@@ -234,6 +255,17 @@ Json part_of(const client::Response& answer, const char* key) {
   if (key != nullptr) return document.value(key, Json());
   document.erase("schema");
   return document;
+}
+
+/// Of those that stand before it the first that does not fit: what it needs is kept for it.
+model::JobId first_that_does_not_fit(JobCalls& calls, const std::vector<model::JobId>& before) {
+  for (const model::JobId id : before) {
+    const auto why = calls.call("GET", job_path(id, "/why"), kAnswerSoon);
+    if (!why) return 0;
+    if (const auto outlook = client::outlook_in(*why); outlook && outlook->obstruction == "busy")
+      return id;
+  }
+  return 0;
 }
 
 /// All that is behind a job that waits.
@@ -260,16 +292,18 @@ Result<Json> tell_waiting(const Context& context, JobCalls& calls, JobStory& sto
     add_holders(story, one, scene);
   add_core_holders(story);
   add_sooner(story, scene);
+  if (story.outlook.obstruction == "reserved")
+    story.kept_for = first_that_does_not_fit(calls, story.outlook.before);
   return part_of(*why, nullptr);
 }
 
-/// Of an array the first that waits to stand in line or in it, else its first.
-Result<model::JobId> one_of(JobCalls& calls, model::JobId id) {
-  const auto jobs = calls.jobs(id);
-  if (!jobs) return jobs.error();
-  for (const Job& job : *jobs)
-    if (job.state == model::JobState::kWaiting) return job.id;
-  return jobs->front().id;
+/// Of an array the first that waits to stand in line or in it, else the first that has not ended.
+const Job& one_of(const std::vector<Job>& jobs) {
+  const auto first = [&](auto is_it) { return std::find_if(jobs.begin(), jobs.end(), is_it); };
+  auto found = first([](const Job& job) { return job.state == model::JobState::kWaiting; });
+  if (found == jobs.end())
+    found = first([](const Job& job) { return !model::has_ended(job.state); });
+  return found == jobs.end() ? jobs.front() : *found;
 }
 
 }  // namespace
@@ -281,14 +315,15 @@ Result<int> run_why(const Context& context) {
   if (!calls) return std::move(calls).error();
   const auto id = calls->id_of(*word);
   if (!id) return id.error();
-  const auto meant = one_of(*calls, *id);
-  if (!meant) return meant.error();
-  const auto answer = calls->call("GET", job_path(*meant), kAnswerSoon);
+  const auto jobs = calls->jobs(*id);
+  if (!jobs) return jobs.error();
+  const auto answer = calls->call("GET", job_path(one_of(*jobs).id), kAnswerSoon);
   if (!answer) return answer.error();
   auto job = client::job_in(*answer);
   if (!job) return std::move(job).error();
   JobStory story;
   story.job = *std::move(job);
+  if (story.job.task && story.job.task->array == *id) story.array = *jobs;
   Scene scene;
   output::JobsView view;
   view.own_uid = ::geteuid();

@@ -25,26 +25,6 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kUuidBeginning = 12;  // "GPU-1a2b3c4d": enough to find it again
 
-std::string_view word_for(JobState state) {
-  switch (state) {
-    case JobState::kWaiting:
-      return tr("waiting");
-    case JobState::kHeld:
-      return tr("held");
-    case JobState::kRunning:
-      return tr("running");
-    case JobState::kDone:
-      return tr("done");
-    case JobState::kFailed:
-      return tr("failed");
-    case JobState::kCancelled:
-      return tr("cancelled");
-    case JobState::kLost:
-      return tr("end unknown");
-  }
-  return "";
-}
-
 Style style_for(JobState state) {
   switch (state) {
     case JobState::kRunning:
@@ -150,16 +130,13 @@ std::map<ArrayKind, std::vector<const Job*>> alike_in_arrays(const std::vector<c
   return alike;
 }
 
-/// "7_[4-100%4]"
-std::string numbers_of(const std::vector<const Job*>& jobs) {
-  std::vector<int> indices;
-  indices.reserve(jobs.size());
-  for (const Job* job : jobs) indices.push_back(job->task->index);
-  std::sort(indices.begin(), indices.end());
-  const model::ArrayTask& first = *jobs.front()->task;
-  const bool is_limited = first.at_most > 0 && jobs.front()->state == JobState::kWaiting;
-  return fmt::format("{}_[{}{}]", first.array, model::show_cpu_list(indices),
-                     is_limited ? fmt::format("%{}", first.at_most) : "");
+/// Of jobs in one row: nothing where they differ.
+template <typename Words>
+auto of_all(const std::vector<const Job*>& jobs, Words words) -> decltype(words(*jobs.front())) {
+  auto first = words(*jobs.front());
+  for (const Job* job : jobs)
+    if (Cell(words(*job)).text != Cell(first).text) return {};
+  return first;
 }
 
 /// What to ask next: why one's own job waits.
@@ -208,6 +185,38 @@ std::string local_time(std::int64_t then, std::int64_t now, bool with_seconds) {
 
 }  // namespace
 
+std::string_view state_word(JobState state) {
+  switch (state) {
+    case JobState::kWaiting:
+      return tr("waiting");
+    case JobState::kHeld:
+      return tr("held");
+    case JobState::kRunning:
+      return tr("running");
+    case JobState::kDone:
+      return tr("done");
+    case JobState::kFailed:
+      return tr("failed");
+    case JobState::kCancelled:
+      return tr("cancelled");
+    case JobState::kLost:
+      return tr("end unknown");
+  }
+  return "";
+}
+
+std::string numbers_of(const std::vector<const Job*>& jobs) {
+  if (jobs.size() == 1) return job_number(*jobs.front());
+  std::vector<int> indices;
+  indices.reserve(jobs.size());
+  for (const Job* job : jobs) indices.push_back(job->task->index);
+  std::sort(indices.begin(), indices.end());
+  const model::ArrayTask& first = *jobs.front()->task;
+  const bool is_limited = first.at_most > 0 && jobs.front()->state == JobState::kWaiting;
+  return fmt::format("{}_[{}{}]", first.array, model::show_cpu_list(indices),
+                     is_limited ? fmt::format("%{}", first.at_most) : "");
+}
+
 std::string clock_words(std::int64_t then, std::int64_t now) {
   return local_time(then, now, true);
 }
@@ -233,11 +242,11 @@ std::string wish_words(const model::Request& request) {
   else
     out = text_n("{} GPU", "{} GPUs", gpus, gpus);
   if (request.share_permille)
-    out += ", " + text("{} of the time", show_share(*request.share_permille));
+    out += std::string(tr(", ")) + text("{} of the time", show_share(*request.share_permille));
   if (!request.devices.empty() && (request.gpus || request.memory_bytes))
-    out += " (" + printable(join(request.devices, ",")) + ")";
+    out = text("{} ({})", out, printable(join(request.devices, ",")));
   if (!request.cpus) return out;
-  return out + (out.empty() ? "" : ", ") +
+  return out + (out.empty() ? "" : std::string(tr(", "))) +
          text_n("{} core", "{} cores", *request.cpus, *request.cpus);
 }
 
@@ -251,13 +260,15 @@ std::string drained_words(const JobsView& view) {
 std::string part_words(const model::Grant& grant) {
   if (grant.memory_bytes == 0) return "";
   return show_bytes(grant.memory_bytes) +
-         (grant.share_permille == 0 ? "" : ", " + show_share(grant.share_permille));
+         (grant.share_permille == 0 ? ""
+                                    : std::string(tr(", ")) + show_share(grant.share_permille));
 }
 
 std::string has_words(const Job& job, const model::Snapshot* snapshot) {
   if (job.grants.empty()) {
     const int cores = job.request.cpus.value_or(0);
-    return cores == 0 ? "CPU" : "CPU, " + text_n("{} core", "{} cores", cores, cores);
+    return cores == 0 ? "CPU"
+                      : "CPU" + std::string(tr(", ")) + text_n("{} core", "{} cores", cores, cores);
   }
   std::string out, last;
   for (const model::Grant& grant : job.grants) {
@@ -274,10 +285,12 @@ std::string has_words(const Job& job, const model::Snapshot* snapshot) {
 }
 
 std::string ending_words(const Job& job) {
+  // The signal is ours then.
+  if (job.state == JobState::kCancelled) return std::string(state_word(job.state));
   if (job.outcome && job.outcome->signal) return text("ended by {}", exit_of(job).text);
   if (job.outcome && job.outcome->exit_code != 0)
     return text("exit code {}", job.outcome->exit_code);
-  return std::string(word_for(job.state));
+  return std::string(state_word(job.state));
 }
 
 std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
@@ -294,14 +307,18 @@ std::string jobs_text(const std::vector<Job>& jobs, const JobsView& view,
   const auto order = in_order(jobs);
   const auto alike = alike_in_arrays(order);
   for (const Job* job : order) {
-    const auto together = alike.find(kind_of(*job));
-    const bool is_one = together == alike.end() || together->second.size() == 1;
-    if (!is_one && together->second.front() != job) continue;
-    table.add({Cell(is_one ? job_number(*job) : numbers_of(together->second), Style::kBold),
+    const auto found = alike.find(kind_of(*job));
+    const auto together = found == alike.end() ? std::vector{job} : found->second;
+    if (together.front() != job) continue;
+    const bool is_one = together.size() == 1;
+    const auto part = [](const Job& one) {
+      return one.grants.empty() ? std::string() : part_words(one.grants.front());
+    };
+    table.add({Cell(numbers_of(together), Style::kBold),
                job->user.empty() ? std::to_string(job->uid) : printable(job->user),
-               Cell(std::string(word_for(job->state)), style_for(job->state)),
-               devices_of(*job, view), job->grants.empty() ? "" : part_words(job->grants.front()),
-               is_one ? waited(*job, view.unix_milliseconds) : "",
+               Cell(std::string(state_word(job->state)), style_for(job->state)),
+               of_all(together, [&](const Job& one) { return devices_of(one, view); }),
+               of_all(together, part), is_one ? waited(*job, view.unix_milliseconds) : "",
                is_one ? ran(*job, view.unix_milliseconds) : "", exit_of(*job), what_of(*job)});
   }
   return terminal.spell(table.render(terminal) + drained_words(view) + output_words(order, view) +

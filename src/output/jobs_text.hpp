@@ -35,7 +35,11 @@ using model::job_number;
 [[nodiscard]] std::string drained_words(const JobsView& view);
 /// What it asked for: "2 GPUs", "8.00 GiB on a GPU", "4 cores".
 [[nodiscard]] std::string wish_words(const model::Request& request);
-/// "exit code 3", "SIGKILL", "done", …: how it ended.
+/// "waiting", "done", …
+[[nodiscard]] std::string_view state_word(model::JobState state);
+/// Of jobs of one array: "7_[4-100%4]"; of one job as job_number.
+[[nodiscard]] std::string numbers_of(const std::vector<const model::Job*>& jobs);
+/// "exit code 3", "ended by SIGKILL", "done", …: how it ended.
 [[nodiscard]] std::string ending_words(const model::Job& job);
 /// A moment for people, in local time: "in about 20 s", "at about 16:40".
 [[nodiscard]] std::string soon_words(std::int64_t then, std::int64_t now);
@@ -59,6 +63,9 @@ struct JobStory {
   model::Job job;
   model::JobOutlook outlook;
   std::vector<model::Job> others;  // every job that may have to be named
+  std::vector<model::Job> array;   // where it was asked for as a whole: all its jobs
+  model::JobId kept_for = 0;       // who comes first and gets what is free; 0: not known
+  int drained = 0, possible = 0;   // of the devices that it could have: so many get no new jobs
   std::vector<std::string> free;   // devices that it could have now
   std::string narrowed;            // what its user's variables leave of them; "" all
   std::vector<Holder> holders;

@@ -109,6 +109,22 @@ TEST_CASE("jobs are one row each: what runs, what waits, what ended, the latest 
         "\nberth why 5   what job 5 waits for\n");
 }
 
+TEST_CASE("jobs of an array that are alike are one row, which says what is so of all of them") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  std::vector<Job> jobs;
+  for (int i = 1; i <= 3; ++i) {
+    jobs.push_back(ended(static_cast<model::JobId>(10 + i), JobState::kDone, 0));
+    jobs.back().task = {10, i, 0};
+    jobs.back().grants = {{snapshot.devices[i == 2 ? 1 : 0].uuid, 4ULL << 30}};
+  }
+  std::string text = jobs_text(jobs, {kNow, 1000, &snapshot}, plain());
+  CHECK(holds(text, "10_[1-3]  lin   done   4.00 GiB     0\n"));
+  CHECK(!holds(text, "GPU"));
+  jobs[1].grants = jobs[0].grants;
+  text = jobs_text(jobs, {kNow, 1000, &snapshot}, plain());
+  CHECK(holds(text, "10_[1-3]  lin   done   GPU 0    4.00 GiB"));
+}
+
 TEST_CASE("what others wrote reaches no terminal as it is") {
   Job named = job(1, "lin\x1b[31m", JobState::kWaiting);
   named.name = "a\nb\x1b";
@@ -175,12 +191,105 @@ TEST_CASE("why: of jobs that end at the same time the one is named that is in th
   CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "limit of job 1 (zhao) is over"));
 }
 
+TEST_CASE("why: when it takes the CPU instead") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.job.or_cpu_after = std::chrono::minutes(30);
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
+              "\nor          at about 00:46: on the CPU, having waited 30 m 0 s\nheld by"));
+  story.job.or_cpu_after = std::chrono::minutes(5);
+  CHECK(holds(why_text(story, {kNow, 1000, &snapshot}, plain()),
+              "on the CPU, as soon as it fits there: it has waited 5 m 0 s\n"));
+}
+
+TEST_CASE("why: who has devices that it does not stand in line for is not in its way") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.job.or_cpu_after = std::chrono::minutes(30);
+  story.job.after = {1};
+  CHECK(why_text(story, {kNow, 1000, &snapshot}, plain()) ==
+        "job 3 waits for the end of job 1\n"
+        "before it   job 2 (wei): 4 GPUs\n"
+        "sooner      berth run --gpus 1 …                  fits now, on GPU 3\n"
+        "            berth run --gpus 2 --memory 30GiB …   fits now, on GPU 1, GPU 3\n"
+        "that one    berth why 1\n");
+  story = busy_story();
+  story.outlook.obstruction = "array_limit";
+  CHECK(!holds(why_text(story, {kNow, 1000, &snapshot}, plain()), "held by"));
+}
+
+TEST_CASE("why: drained devices are what is in the way") {
+  const model::Snapshot snapshot = machine("eight-busy");
+  JobStory story = busy_story();
+  story.outlook.obstruction = "never";
+  story.outlook.fits_at.reset();
+  story.drained = 3;
+  story.possible = 4;
+  const std::string said = why_text(story, {kNow, 1000, &snapshot}, plain());
+  CHECK(
+      said.starts_with("job 3 waits for 2 GPUs: 3 of 4 that it could have are drained\n"
+                       "when        when `berth undrain` gives one back\n"));
+}
+
+TEST_CASE("why: how often it was started anew, whether it would be, and when it is not any more") {
+  const JobsView view{kNow, 1000, nullptr};
+  JobStory story;
+  story.job = running(7, "lin", {});
+  CHECK(!holds(why_text(story, view, plain()), "anew"));
+  story.job.requeue = true;
+  CHECK(holds(why_text(story, view, plain()), "it starts anew, five times at most\n"));
+  CHECK(!holds(why_text(story, view, plain()), "because"));
+  story.job.restarts = 2;
+  CHECK(holds(why_text(story, view, plain()),
+              "restarts   started anew 2 times, because the machine was restarted\n"));
+  story.job.state = JobState::kLost;
+  story.job.ended_unix_milliseconds = kNow;
+  story.job.why = "its processes are gone, and nobody said how they ended";
+  CHECK(!holds(why_text(story, view, plain()), "not again"));
+  story.job.restarts = 5;
+  story.job.why = "the machine was restarted while it ran";
+  CHECK(holds(why_text(story, view, plain()),
+              "started anew 5 times, because the machine was restarted\n"
+              "           not again after 5 times: it may be what takes the machine down\n"));
+}
+
+TEST_CASE("why: of an array how many ended well, and which did not") {
+  const JobsView view{kNow, 1000, nullptr};
+  JobStory story;
+  for (int i = 1; i <= 6; ++i) {
+    story.array.push_back(ended(static_cast<model::JobId>(20 + i),
+                                i < 3 ? JobState::kDone : JobState::kFailed, i < 3 ? 0 : 1));
+    story.array.back().task = {20, i, 0};
+    story.array.back().log = "/var/lib/berth/1.log";
+  }
+  story.array[4].outcome = model::Outcome{model::OutcomeClass::kSignal, 137, 9};
+  story.array[5].state = JobState::kCancelled;
+  story.job = story.array.front();
+  CHECK(why_text(story, view, plain()) ==
+        "array 20 ended at 00:25:40: 2 done, 3 failed, 1 cancelled\n"
+        "failed      20_5: ended by SIGKILL\n"
+        "            20_[3-4]: exit code 1\n"
+        "cancelled   20_6\n"
+        "output      berth logs 20_5\n");
+  story.array[1] = job(22, "lin", JobState::kWaiting);
+  story.array[1].task = {20, 2, 0};
+  story.job = story.array[1];
+  story.outlook.obstruction = "busy";
+  CHECK(holds(why_text(story, view, plain()), "job 20_2 waits for 1 GPU: none is free\n"));
+  CHECK(holds(why_text(story, view, plain()),
+              "its array   1 done, 3 failed, 1 cancelled, 1 waiting\n"
+              "failed      20_5: ended by SIGKILL\n"));
+}
+
 TEST_CASE("why: each obstruction has its sentence") {
   const model::Snapshot snapshot = machine("eight-busy");
   const JobsView view{kNow, 1000, &snapshot};
   JobStory story = busy_story();
   story.outlook.obstruction = "reserved";
   CHECK(holds(why_text(story, view, plain()), "kept for a job that comes first"));
+  story.kept_for = 2;
+  CHECK(holds(why_text(story, view, plain()),
+              "2 GPUs: enough is free, but kept for job 2 (wei), which comes first\n"));
   story.outlook.obstruction = "user_limit";
   CHECK(holds(why_text(story, view, plain()), "lin has as many"));
   story.outlook.obstruction = "never";
@@ -210,6 +319,9 @@ TEST_CASE("why: where a job runs, and how one ended") {
   CHECK(why_text(story, view, plain()) ==
         "job 8 ended at 00:25:40 after 4 m 0 s on CPU: exit code 3\n"
         "output   berth logs 8\n");
+  story.job = ended(8, JobState::kCancelled, 143, 15);
+  CHECK(why_text(story, view, plain()) ==
+        "job 8 ended at 00:25:40 after 4 m 0 s on CPU: cancelled\n");
   story.job = job(9, "lin", JobState::kCancelled);
   story.job.ended_unix_milliseconds = kNow - 24 * 60 * kMinute;
   story.job.why = "job 8, which it was to come after, did not end well";
@@ -224,4 +336,18 @@ TEST_CASE("the same in Chinese") {
   const std::string text = why_text(busy_story(), {kNow, 1000, &snapshot}, plain());
   CHECK(text.starts_with("作业 3 在等 2 个 GPU：1 个空闲（GPU 3）\n"));
   CHECK(holds(text, "约 01:26：届时作业 1（zhao）的时限已到"));
+  CHECK(holds(text, "GPU 0：作业 1（zhao），自 00:21:40，最晚到 01:26:40\n"));
+  CHECK(holds(text, "作业 2（wei）：4 个 GPU\n"));
+  JobStory story = busy_story();
+  story.job.after = {1};
+  CHECK(why_text(story, {kNow, 1000, &snapshot}, plain()).starts_with("作业 3 在等作业 1 结束\n"));
+  model::Request& request = story.job.request;
+  request.memory_bytes = 8ULL << 30;
+  request.devices = {"0,1"};
+  CHECK(wish_words(request) == "2 个 GPU，每个 8.00 GiB（0,1）");
+  JobsView view{kNow, 1000, &snapshot};
+  story.job = running(7, "lin", {});
+  story.job.log = "/var/lib/berth/7.log";
+  view.output_bytes[7] = 7;
+  CHECK(holds(why_text(story, view, plain()), "berth logs -f 7（目前 7 B）\n"));
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -68,6 +69,11 @@ class Lines {
   std::vector<Row> rows_;
 };
 
+/// Words that follow each other in one sentence.
+std::string listed(const std::vector<std::string>& words) {
+  return join(words, tr(", "));
+}
+
 // The first line.
 
 std::string free_words(const JobStory& story) {
@@ -77,7 +83,7 @@ std::string free_words(const JobStory& story) {
   if (request.memory_bytes) return text("not so much is free");
   const auto count = static_cast<long long>(story.free.size());
   if (count == 0) return text("none is free");
-  return text_n("{} is free ({})", "{} are free ({})", count, count, join(story.free, ", "));
+  return text_n("{} is free ({})", "{} are free ({})", count, count, listed(story.free));
 }
 
 /// What is queued for the CPU takes a core.
@@ -99,6 +105,12 @@ std::vector<JobId> awaited(const JobStory& story) {
   return ids;
 }
 
+/// For a device: not held, not for the end of others.
+bool stands_in_line(const JobStory& story) {
+  return story.job.state == JobState::kWaiting && awaited(story).empty() &&
+         story.outlook.obstruction != "array_limit";
+}
+
 std::string waiting_head(const JobStory& story) {
   const Job& job = story.job;
   const std::string number = job_number(job);
@@ -109,7 +121,7 @@ std::string waiting_head(const JobStory& story) {
     std::vector<std::string> names;
     names.reserve(ids.size());
     for (const JobId id : ids) names.push_back(text("job {}", number_of(story, id)));
-    return text("job {} waits for the end of {}", number, join(names, ", "));
+    return text("job {} waits for the end of {}", number, listed(names));
   }
   if (why == "array_limit")
     return text_n("job {} waits: {} job of its array stands in line or runs, as many as it allows",
@@ -117,8 +129,11 @@ std::string waiting_head(const JobStory& story) {
                   job.task ? job.task->at_most : 0, number, job.task ? job.task->at_most : 0);
   if (why == "busy") return text("job {} waits for {}: {}", number, wish, free_words(story));
   if (why == "reserved")
-    return text("job {} waits for {}: they are free, but kept for a job that comes first", number,
-                wish);
+    return story.kept_for == 0
+               ? text("job {} waits for {}: enough is free, but kept for a job that comes first",
+                      number, wish)
+               : text("job {} waits for {}: enough is free, but kept for {}, which comes first",
+                      number, wish, job_words(story, story.kept_for));
   if (why == "user_limit")
     return text("job {} waits: {} has as many devices or jobs as one user may have at a time",
                 number, printable(job.user));
@@ -127,6 +142,10 @@ std::string waiting_head(const JobStory& story) {
         "job {} waits: the broker of all users is there, and this one of your own starts "
         "nothing beside it",
         number);
+  if (why == "never" && story.drained > 0)
+    return text_n("job {} waits for {}: {} of {} that it could have is drained",
+                  "job {} waits for {}: {} of {} that it could have are drained", story.drained,
+                  number, wish, story.drained, story.possible);
   if (why == "never")
     return text("job {} waits for {}: it would not fit even if every job ended", number, wish);
   return text("job {} waits for {}, and is next", number, wish);
@@ -153,7 +172,9 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
   if (story.job.state == JobState::kHeld || !awaited(story).empty()) return;
   if (!fits_at) {
     if (why == "user_limit") lines.add(tr("when"), text("never: one user may not have so much"));
-    if (why == "busy" || why == "never")
+    if (why == "never" && story.drained > 0)
+      lines.add(tr("when"), text("when `berth undrain` gives one back"));
+    else if (why == "busy" || why == "never")
       lines.add(tr("when"), text("nobody knows: what is in the way is no job of this broker"));
     return;
   }
@@ -168,24 +189,57 @@ void add_when(Lines& lines, const JobStory& story, const JobsView& view) {
     lines.add(tr("when"), text("later, if a job that stands before it takes them"));
 }
 
+/// Which may be sooner than what it stands in line for.
+void add_cpu(Lines& lines, const JobStory& story, const JobsView& view) {
+  const Job& job = story.job;
+  if (!job.or_cpu_after || job.request.gpus == 0 || !stands_in_line(story)) return;
+  const std::int64_t then = job.submitted_unix_milliseconds + job.or_cpu_after->count();
+  lines.add(tr("or"),
+            then > view.unix_milliseconds
+                ? text("{}: on the CPU, having waited {}", soon_words(then, view.unix_milliseconds),
+                       show_duration(*job.or_cpu_after))
+                : text("on the CPU, as soon as it fits there: it has waited {}",
+                       show_duration(*job.or_cpu_after)));
+}
+
+/// What became of it when the machine was restarted, and what would.
+void add_restarts(Lines& lines, const Job& job) {
+  if (!job.requeue) return;
+  if (job.restarts > 0)
+    lines.add(tr("restarts"), text_n("started anew {} time, because the machine was restarted",
+                                     "started anew {} times, because the machine was restarted",
+                                     job.restarts, job.restarts));
+  if (!model::has_ended(job.state))
+    lines.add(tr("restarts"),
+              text("where the machine is restarted while it runs, it starts anew, five times at "
+                   "most"));  // as serve/upkeep.cpp
+  else if (job.state == JobState::kLost && job.restarts > 0 &&
+           job.why == text("the machine was restarted while it ran"))
+    lines.add(tr("restarts"),
+              text_n("not again after {} time: it may be what takes the machine down",
+                     "not again after {} times: it may be what takes the machine down",
+                     job.restarts, job.restarts));
+}
+
 std::string holder_words(const JobStory& story, const JobStory::Holder& holder,
                          const JobsView& view) {
-  if (holder.job == 0) return fmt::format("{}: {}", holder.device, holder.says);
-  std::string out = holder.device + ": " + job_words(story, holder.job);
+  if (holder.job == 0) return text("{}: {}", holder.device, holder.says);
+  std::string out = text("{}: {}", holder.device, job_words(story, holder.job));
   const Job* job = find_job(story, holder.job);
   if (job == nullptr) return out;
   if (!job->grants.empty() && job->grants.front().memory_bytes != 0)
     out += " " + part_words(job->grants.front());
   const auto& started = job->started_unix_milliseconds;
   if (!started) return out;
-  out += ", " + text("since {}", clock_words(*started, view.unix_milliseconds));
+  out += std::string(tr(", ")) + text("since {}", clock_words(*started, view.unix_milliseconds));
   if (!job->time_limit) return out;
   const std::int64_t end = *started + job->time_limit->count();
-  return out + ", " + text("until {} at the latest", clock_words(end, view.unix_milliseconds));
+  return out + std::string(tr(", ")) +
+         text("until {} at the latest", clock_words(end, view.unix_milliseconds));
 }
 
 void add_holders(Lines& lines, const JobStory& story, const JobsView& view) {
-  if (story.job.state == JobState::kHeld) return;  // they are not what it waits for
+  if (!stands_in_line(story)) return;  // they are not what it waits for
   for (std::size_t i = 0; i < story.holders.size() && i < kMostHolders; ++i)
     lines.add(tr("held by"), holder_words(story, story.holders[i], view));
   if (story.holders.size() > kMostHolders)
@@ -197,9 +251,9 @@ void add_before(Lines& lines, const JobStory& story) {
   for (std::size_t i = 0; i < before.size() && i < kMostBefore; ++i) {
     const Job* job = find_job(story, before[i]);
     std::string says = job_words(story, before[i]);
-    if (job != nullptr) says += ": " + wish_of(*job);
+    if (job != nullptr) says = text("{}: {}", says, wish_of(*job));
     if (job != nullptr && job->uid == story.job.uid && job->priority > story.job.priority)
-      says += ", " + text("higher priority");
+      says += std::string(tr(", ")) + text("higher priority");
     lines.add(tr("before it"), says);
   }
   if (before.size() > kMostBefore)
@@ -217,10 +271,76 @@ void add_sooner(Lines& lines, const JobStory& story) {
         false);
 }
 
+// An array as a whole.
+
+/// "3 done, 2 failed"
+std::string counts_of(const std::vector<Job>& jobs) {
+  std::map<JobState, int> counts;
+  for (const Job& job : jobs) ++counts[job.state];
+  std::vector<std::string> words;
+  for (const JobState state :
+       {JobState::kDone, JobState::kFailed, JobState::kLost, JobState::kCancelled,
+        JobState::kRunning, JobState::kWaiting, JobState::kHeld})
+    if (counts.contains(state)) words.push_back(text("{} {}", counts[state], state_word(state)));
+  return listed(words);
+}
+
+/// Those that did not end well, by how they ended.
+void add_bad_ends(Lines& lines, const std::vector<Job>& jobs) {
+  using Ending = std::tuple<JobState, std::string, std::string>;
+  std::map<Ending, std::vector<const Job*>> alike;
+  for (const Job& job : jobs)
+    if (model::has_ended(job.state) && job.state != JobState::kDone)
+      alike[{job.state, ending_words(job), job.why}].push_back(&job);
+  std::size_t shown = 0;
+  const Job* with_output = nullptr;
+  for (const auto& [ending, those] : alike) {
+    if (with_output == nullptr && !those.front()->log.empty() &&
+        those.front()->started_unix_milliseconds)
+      with_output = those.front();
+    if (++shown > kMostBefore) continue;
+    const auto& [state, how, why] = ending;
+    std::string says = numbers_of(those);
+    if (how != state_word(state)) says = text("{}: {}", says, how);
+    if (!why.empty()) says = text("{}: {}", says, printable(why));
+    lines.add(state_word(state), says);
+  }
+  if (shown > kMostBefore) lines.add(tr("failed"), text("and {} more", shown - kMostBefore));
+  if (with_output != nullptr)
+    lines.add(tr("output"), fmt::format("berth logs {}", job_number(*with_output)));
+}
+
+/// Of one whose jobs have not all ended.
+void add_array(Lines& lines, const JobStory& story) {
+  if (story.array.empty()) return;
+  lines.add(tr("its array"), counts_of(story.array));
+  add_bad_ends(lines, story.array);
+}
+
+std::string of_ended_array(const JobStory& story, const JobsView& view, const Terminal& terminal) {
+  Lines lines;
+  add_bad_ends(lines, story.array);
+  std::int64_t last = 0;
+  bool is_over = true;
+  for (const Job& job : story.array) {
+    last = std::max(last, job.ended_unix_milliseconds.value_or(0));
+    is_over = is_over && model::has_ended(job.state);
+  }
+  const auto number = story.array.front().task->array;
+  const std::string counts = counts_of(story.array);
+  return (is_over ? text("array {} ended at {}: {}", number,
+                         clock_words(last, view.unix_milliseconds), counts)
+                  : text("array {}: {}", number, counts)) +
+         "\n" + lines.render(terminal);
+}
+
+// One job.
+
 std::string of_waiting(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   Lines lines;
   if (!story.narrowed.empty()) lines.add(tr("because"), story.narrowed);
   add_when(lines, story, view);
+  add_cpu(lines, story, view);
   add_holders(lines, story, view);
   add_before(lines, story);
   if (story.outlook.obstruction != "gives_way")
@@ -232,6 +352,8 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
     lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
   for (const JobId id : awaited(story))
     lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
+  add_restarts(lines, story.job);
+  add_array(lines, story);
   return waiting_head(story) + "\n" + lines.render(terminal);
 }
 
@@ -246,12 +368,14 @@ std::string of_running(const JobStory& story, const JobsView& view, const Termin
                                 clock_words(since + job.time_limit->count(), now),
                                 show_duration(*job.time_limit)));
   const auto written = view.output_bytes.find(job.id);
-  if (!job.log.empty())
-    lines.add(tr("output"),
-              fmt::format("berth logs -f {}", job_number(job)) +
-                  (written == view.output_bytes.end()
-                       ? ""
-                       : " (" + text("{} so far", show_bytes(written->second)) + ")"));
+  if (!job.log.empty()) {
+    const std::string logs = fmt::format("berth logs -f {}", job_number(job));
+    lines.add(tr("output"), written == view.output_bytes.end()
+                                ? logs
+                                : text("{} ({} so far)", logs, show_bytes(written->second)));
+  }
+  add_restarts(lines, job);
+  add_array(lines, story);
   return text("job {} runs on {} since {} ({})", job_number(job), has_words(job, view.snapshot),
               clock_words(since, now), show_age(static_cast<double>(now - since) / 1000)) +
          "\n" + lines.render(terminal);
@@ -266,6 +390,7 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
   if (!job.why.empty()) lines.add(tr("because"), printable(job.why));
   if (!job.log.empty() && job.started_unix_milliseconds)
     lines.add(tr("output"), fmt::format("berth logs {}", job_number(job)));
+  add_restarts(lines, job);
   std::string head;
   if (job.started_unix_milliseconds) {
     const auto span = job.ended_unix_milliseconds.value_or(0) - *job.started_unix_milliseconds;
@@ -281,6 +406,8 @@ std::string of_ended(const JobStory& story, const JobsView& view, const Terminal
 
 std::string why_text(const JobStory& story, const JobsView& view, const Terminal& terminal) {
   const JobState state = story.job.state;
+  if (!story.array.empty() && model::has_ended(state))
+    return terminal.spell(of_ended_array(story, view, terminal));
   return terminal.spell(state == JobState::kRunning ? of_running(story, view, terminal)
                         : model::has_ended(state)   ? of_ended(story, view, terminal)
                                                     : of_waiting(story, view, terminal));

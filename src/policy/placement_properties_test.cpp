@@ -121,7 +121,8 @@ std::vector<Request> commands_of(const std::string& hint, const Request& from) {
 
 }  // namespace
 
-TEST_CASE("every command that a refusal hints at would work now") {
+TEST_CASE(
+    "every command that a refusal hints at would work now, or wait where too many are wanted") {
   std::mt19937 random(412);
   int tried = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -132,7 +133,9 @@ TEST_CASE("every command that a refusal hints at would work now") {
     for (const Request& command : commands_of(placement.error().hint, request)) {
       CAPTURE(round);
       CAPTURE(placement.error().hint);
-      CHECK(place(command, s).has_value());
+      const auto place_of = place(command, s);
+      const bool may_wait = placement.error().id == "E0411";
+      CHECK((place_of || (may_wait && place_of.error().id == "E0412")));
       ++tried;
     }
   }

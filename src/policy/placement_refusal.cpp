@@ -128,6 +128,21 @@ std::string instead(const Search& search, const Candidates& visible, int count) 
   return hint.empty() ? call_with(search.request, "--cpu") : hint;
 }
 
+/// A silent device may answer again, and a taken one be given back; the others need a person.
+bool may_come_free(const Candidate& c) {
+  return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
+         c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
+}
+
+/// The most that one job can have here; what is free now is less of an answer to so many.
+std::string as_many_as_are_here(const Search& search, const Candidates& visible, int count) {
+  const auto possible = only(visible, may_come_free);
+  for (int fewer = count - 1; fewer >= 1; --fewer)
+    if (!choose(possible, fewer, {}).empty())
+      return call_with(search.request, fmt::format("--gpus {}", fewer));
+  return instead(search, visible, count);
+}
+
 Error too_few(const Search& search, const Candidates& visible, std::size_t here, int count) {
   std::string message =
       text_n("{} GPU is here, {} were asked for", "{} GPUs are here, {} were asked for",
@@ -136,7 +151,8 @@ Error too_few(const Search& search, const Candidates& visible, std::size_t here,
   if (!parted.empty() && count > 1)
     message +=
         "\n  " + text("a GPU with MIG on does not count: CUDA shows a program one partition");
-  return {ErrorCode::kNoDevice, "E0411", std::move(message), instead(search, visible, count)};
+  return {ErrorCode::kNoDevice, "E0411", std::move(message),
+          as_many_as_are_here(search, visible, count)};
 }
 
 Error hidden(const Search& search, const Candidates& visible, std::size_t left, int count) {
@@ -156,12 +172,6 @@ std::size_t whole_devices(const Candidates& from) {
 /// Nothing that ends would mend it, so nobody should wait for it: E0420 instead of E0412.
 Error never(const Search& search, std::string message, const Candidates& visible, int count) {
   return {ErrorCode::kNoDevice, "E0420", std::move(message), instead(search, visible, count)};
-}
-
-/// A silent device may answer again, and a taken one be given back; the others need a person.
-bool may_come_free(const Candidate& c) {
-  return c.obstacle == Obstacle::kNone || c.obstacle == Obstacle::kNoAnswer ||
-         c.obstacle == Obstacle::kTaken || c.obstacle == Obstacle::kLeased;
 }
 
 /// Too many of the devices are lost, forbidden or the like.
@@ -207,9 +217,9 @@ std::optional<Error> too_large(const Search& search, const Candidates& visible, 
 
 std::string held(const Candidate& c, const Search& search) {
   const std::string users = users_of(c, search.snapshot);
-  if (c.lease != nullptr) return fmt::format("{}: {}", label(c), leases_of(c, search));
-  if (c.obstacle != Obstacle::kNone) return fmt::format("{}: {}", label(c), sentence(c.obstacle));
-  if (!users.empty()) return fmt::format("{}: {}", label(c), users);
+  if (c.lease != nullptr) return text("{}: {}", label(c), leases_of(c, search));
+  if (c.obstacle != Obstacle::kNone) return text("{}: {}", label(c), sentence(c.obstacle));
+  if (!users.empty()) return text("{}: {}", label(c), users);
   return c.busy ? text("{}: memory is in use that no process here accounts for", label(c))
                 : text("{}: free", label(c));
 }

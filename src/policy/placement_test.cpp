@@ -256,6 +256,19 @@ TEST_CASE("who waits for a device that does not answer is sent to the doctor, ot
   CHECK(busy.error().hint.find("doctor") == std::string::npos);
 }
 
+TEST_CASE("who asks for more GPUs than are here is told how many one job can have, busy or not") {
+  Request nine;
+  nine.gpus = 9;
+  const auto hint = [&](const Snapshot& s) { return place(nine, s).error().hint; };
+  CHECK(hint(nvidia(4)) == "berth run --gpus 4 …");
+  Snapshot busy = nvidia(4);
+  for (int device = 0; device < 4; ++device) use(busy, device, 20, true, "");
+  CHECK(hint(busy) == "berth run --gpus 4 …");
+  busy.devices[1].health = Health::kLost;
+  CHECK(hint(busy) == "berth run --gpus 3 …");
+  CHECK(hint(mig()) == "berth run --gpus 1 …");
+}
+
 TEST_CASE("who makes a device busy") {
   check({
       {"a desktop does not", nvidia(1), {draws(0, 0), used(0, 700), gpus(1)}, "0"},

@@ -317,13 +317,15 @@ Status Api::change_one(JobId id, std::string_view what, const Call& call) {
   return no_such_place(call);
 }
 
-/// Those of the array that it can be done to. From the last on: else what is cancelled first would
-/// make room for the next.
+/// Those of the array that it can be done to, in their order. What makes room goes from the last
+/// on: else the next would start for each that is cancelled or held.
 Status Api::change_array(const std::set<JobId>& jobs, std::string_view what, const Call& call) {
+  std::vector<JobId> order(jobs.begin(), jobs.end());
+  if (what == "cancel" || what == "hold") std::reverse(order.begin(), order.end());
   Status refused = Done{};
   bool any = false;
-  for (auto id = jobs.rbegin(); id != jobs.rend(); ++id) {
-    Status done = change_one(*id, what, call);
+  for (const JobId id : order) {
+    Status done = change_one(id, what, call);
     any = any || done;
     if (!done) refused = std::move(done);
   }

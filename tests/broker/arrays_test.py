@@ -56,6 +56,53 @@ class Arrays(Machine):
         self.assertEqual(self.says("cancel", array), f"array {array}: 4 cancelled, 2 told to end\n")
         self.assertTrue(wait_until(lambda: {job["state"] for job in self.document("jobs")["jobs"]} == {"cancelled"}))
 
+    def test_what_is_released_starts_from_its_beginning(self):
+        self.says("drain", "0", "1", "2", "3")
+        array = self.array("--gpus", "1", "--array", "1-4%1", "--", "sh", "-c", f"echo $BERTH_ARRAY_INDEX >> {self.folder}/ran")
+        self.assertEqual(self.says("hold", array), f"array {array}: 4 held, 0 running\n")
+        self.assertEqual(self.says("release", array), f"array {array}: 4 wait, 0 running\n")
+        self.says("undrain", "0")
+        self.assertEqual(self.run_berth("wait", array).returncode, 0)
+        self.assertEqual((self.folder / "ran").read_text().split(), ["1", "2", "3", "4"])
+
+    def test_what_is_queued_on_hold_starts_when_it_is_released(self):
+        array = self.array("--cpu", "--hold", "--array", "1-2", "--", "true")
+        one = str(self.document("run", "--queue", "--hold", "--cpu", "--", "true")["job"]["id"])
+        last = str(self.document("run", "--queue", "--cpu", "--", "true")["job"]["id"])
+        self.assertEqual(self.run_berth("wait", last).returncode, 0)
+        self.assertEqual([job["state"] for job in self.document("jobs")["jobs"]], ["held", "held", "held", "done"])
+        self.assertIn(f"berth release {one}", self.says("why", one))
+        self.says("release", one, array)
+        self.assertEqual(self.run_berth("wait", one, array).returncode, 0)
+        done = self.run_berth("run", "--hold", "--cpu", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E0013", done.stderr)
+
+    def test_why_tells_of_an_array_how_many_ended_well_and_which_did_not(self):
+        array = self.array("--cpu", "--array", "1-3", "--name", "s", "--", "sh", "-c", "exit $((BERTH_ARRAY_INDEX-1))")
+        self.assertEqual(self.run_berth("wait", array).returncode, 1)
+        self.assertRegex(self.says("why", "s"), rf"^array {array} ended at \S+: 1 done, 2 failed\nfailed   {array}_2: exit code 1\n"
+                         rf" +{array}_3: exit code 2\noutput   berth logs {array}_2\n$")
+        document = self.document("why", "s")["array"]
+        self.assertEqual((document["id"], document["done"], document["failed"], document["not_well"]),
+                         (int(array), 1, 2, [f"{array}_2", f"{array}_3"]))
+        self.assertTrue(self.says("why", f"{array}_3").startswith(f"job {array}_3 ended at "))
+        self.assertIsNone(self.document("why", f"{array}_3")["array"])
+
+    def test_why_names_the_job_for_which_free_devices_are_kept(self):
+        for gpus in ("2", "4", "1"):
+            self.says("run", "--queue", "--gpus", gpus, "--name", f"of-{gpus}", "--", "sleep", "1000")
+            self.assertTrue(wait_until(lambda: "running" in self.says("jobs")))
+        four = [job["id"] for job in self.document("jobs")["jobs"] if job["name"] == "of-4"][0]
+        self.assertRegex(self.says("why", "of-1"), rf"^job \d+ waits for 1 GPU: enough is free, but kept for job {four} \(\S+\), which comes first\n")
+
+    def test_why_says_what_a_job_waits_for_where_devices_are_drained(self):
+        self.says("drain", "0", "1", "2", "3")
+        self.says("run", "--queue", "--gpus", "1", "--name", "one", "--or-cpu-after", "10m", "--", "true")
+        said = self.says("why", "one")
+        self.assertIn("waits for 1 GPU: 4 of 4 that it could have are drained\n", said)
+        self.assertRegex(said, r"or +at about .*: on the CPU, having waited 10 m 0 s\n")
+
     def test_a_job_may_come_after_a_whole_array(self):
         array = self.array("--cpu", "--array", "1-4%2", "--", "sh", "-c", f"sleep 0.1; echo x >> {self.folder}/ran")
         after = self.document("run", "--queue", "--cpu", "--after", array, "--", "cp", f"{self.folder}/ran", f"{self.folder}/seen")
