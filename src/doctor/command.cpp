@@ -322,7 +322,7 @@ class Resolver {
     if (seen.no_user_packages) target_.environment.insert_or_assign("PYTHONNOUSERSITE", "1");
     if (!seen.module.empty() &&
         surely_lacks_module(tree_, target_.environment, target_.python, folder_, seen.module))
-      if (const Status sure = missing_module(seen.module); !sure) return sure;
+      if (Status sure = missing_module(seen.module); !sure) return sure;
     return seen.script.empty() ? Status(Done{}) : add_script(seen.script);
   }
 
@@ -442,15 +442,13 @@ class Resolver {
     for (const std::string& word : words) assign(word);
   }
 
-  /// What a shell does by itself: variables, folders, environments.
-  bool changes_shell(const Words& words) {
+  bool changes_variables(const Words& words) {
     const std::string& first = words.front();
     if (std::all_of(words.begin(), words.end(),
                     [](const std::string& word) { return !assigned_name(word).empty(); })) {
       assign_all_in(words);
       return true;
     }
-    const std::string second = words.size() > 1 ? words[1] : "";
     if (is_in(first, {"export", "declare", "typeset", "local"})) {
       assign_all_in(words);
     } else if (first == "read") {
@@ -464,7 +462,18 @@ class Resolver {
         forget(words[1]);
     } else if (first == "unset") {
       for (std::size_t i = 1; i < words.size(); ++i) target_.environment.erase(words[i]);
-    } else if (first == "cd") {
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  /// What a shell does by itself: variables, folders, environments.
+  bool changes_shell(const Words& words) {
+    if (changes_variables(words)) return true;
+    const std::string& first = words.front();
+    const std::string second = words.size() > 1 ? words[1] : "";
+    if (first == "cd") {
       if (!second.empty()) folder_ = absolute(second);
     } else if (first == "source" || first == ".") {
       const std::string file = absolute(second);
