@@ -127,6 +127,9 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
                        "\"/usr/bin/nvidia-container-runtime\"\n"));
   CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
         "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
+  CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",
+             "../../../bin/x,,\nnvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n") ==
+        "nvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n");
   CHECK(told("/v/lib/x-1.dist-info/METADATA",
              "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
              "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==

@@ -107,6 +107,9 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
   if (path.find("/cdi/") != std::string_view::npos) return without_values(text);
   if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
     return package_metadata(text);
+  if (name == "RECORD")
+    return lines_of(text,
+                    [](std::string_view line) { return line.find("/libcudnn") != line.npos; });
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
   if (name == "direct_url.json") return without_hosts(text);

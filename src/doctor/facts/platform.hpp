@@ -82,6 +82,7 @@ struct OllamaFiles {
   std::string program;                 // "/usr/local/bin/ollama"
   std::string folder;                  // "/usr/local/lib/ollama"
   std::vector<std::string> libraries;  // names in it: "libggml-base.so", "cuda_v12"
+  std::uint64_t size = 0;              // of the program, in bytes; 0 not told
 };
 
 /// A program that computes by ggml, in the PATH of the target: llama.cpp, whisper.cpp and their

@@ -102,7 +102,11 @@ struct PythonFacts {
   Fact<std::vector<std::string>> torch_libraries;  // names in torch/lib
   Fact<std::vector<CudaLibrary>> libraries;        // where wheels, conda and the loader have them
   Fact<std::vector<std::string>> libdevice;        // folders of a toolkit with libdevice.10.bc
-  Fact<std::vector<std::string>> bitsandbytes;     // its binaries, "libbitsandbytes_cuda124.so"
+  /// What pip's list says that the wheels of cuDNN brought: "libcudnn.so.9". Absent: no list.
+  Fact<std::vector<std::string>> cudnn_listed;
+  Fact<std::vector<std::string>> bitsandbytes;  // its binaries, "libbitsandbytes_cuda124.so"
+  /// Where a variable, or the toolkit's usual place, has a libcudart.so of just that name.
+  Fact<std::string> bitsandbytes_runtime;
   Fact<std::vector<std::string>> llama_cpp;        // its libraries: "libggml-cpu.so"
   Fact<std::vector<std::string>> llama_cpp_links;  // what its one library before 0.3 links to
 

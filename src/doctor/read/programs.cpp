@@ -54,6 +54,7 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     OllamaFiles files;
     files.program = program;
     const std::string real = tree.resolve(program).value_or(program);
+    if (const auto file = tree.node(real)) files.size = file->size;
     files.folder = parent(parent(real)) + "/lib/ollama";
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();

@@ -237,7 +237,9 @@ void cannot_be_read(PythonFacts& facts, const Unreadable& why) {
   facts.libraries = why;
   facts.torch_libraries = why;
   facts.libdevice = why;
+  facts.cudnn_listed = why;
   facts.bitsandbytes = why;
+  facts.bitsandbytes_runtime = why;
   facts.llama_cpp = why;
   facts.llama_cpp_links = why;
   facts.openmp = why;

@@ -178,6 +178,21 @@ Fact<TorchCode> read_torch_code(const Tree& tree, const PythonFacts& facts) {
   return Unreadable{facts.torch->path, ENOENT};
 }
 
+Fact<std::vector<std::string>> read_cudnn_listed(const Tree& tree, const PythonFacts& facts) {
+  std::vector<std::string> files;
+  for (const Distribution& one : facts.distributions.value_or({})) {
+    if (!one.name.starts_with("nvidia-cudnn") || !one.path.ends_with("-info")) continue;
+    const auto list = tree.read(one.path + "/RECORD", 1 << 20);
+    if (!list) return list.map([](const std::string&) { return std::vector<std::string>(); });
+    for (std::string_view row : split(*list, '\n')) {
+      row = row.substr(0, row.find(','));
+      row = row.substr(row.rfind('/') + 1);
+      if (row.starts_with("libcudnn")) files.emplace_back(row);
+    }
+  }
+  return files.empty() ? Fact<std::vector<std::string>>() : files;
+}
+
 Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonFacts& facts) {
   const auto package = facts.distribution("bitsandbytes");
   if (package.is_unreadable()) return package.why();
@@ -188,6 +203,21 @@ Fact<std::vector<std::string>> read_bitsandbytes(const Tree& tree, const PythonF
   for (const std::string& name : *names)
     if (name.starts_with("libbitsandbytes_")) binaries.push_back(name);
   return binaries;
+}
+
+/// As its releases before 0.38 looked: in every folder that stands in whatever variable.
+Fact<std::string> read_bitsandbytes_runtime(const Tree& tree, const Fact<Environment>& environment,
+                                            const PythonFacts& facts) {
+  if (!facts.bitsandbytes) return {};
+  std::vector<std::string> folders{"/usr/local/cuda/lib64"};
+  for (const auto& [name, value] : environment.value_or({})) {
+    if (name == "CONDA_PREFIX") folders.push_back(value + "/lib");
+    for (const std::string_view folder : split(value, ':'))
+      if (folder.starts_with('/')) folders.emplace_back(folder);
+  }
+  for (const std::string& folder : folders)
+    if (tree.exists(folder + "/libcudart.so")) return folder;
+  return {};
 }
 
 /// From 0.3 on each way to compute has a library of its own.
@@ -260,12 +290,18 @@ void read_packages(const Tree& tree, const Fact<Environment>& environment, Pytho
         tree.list((*facts.path)[facts.torch->entry].folder + "/torch/lib", 5000);
   facts.torch_code = tree.watched([&] { return read_torch_code(tree, facts); });
   facts.torch_code.doubt(facts.path);
+  facts.cudnn_listed = tree.watched([&] { return read_cudnn_listed(tree, facts); });
+  facts.cudnn_listed.doubt(facts.distributions);
   facts.bitsandbytes = tree.watched([&] { return read_bitsandbytes(tree, facts); });
   facts.llama_cpp_links = tree.watched([&] { return read_llama_cpp_links(tree, facts); });
   facts.llama_cpp_links.doubt(facts.path);
   facts.llama_cpp = tree.watched([&] { return read_llama_cpp(tree, facts); });
   facts.torch.doubt(facts.path);
   facts.bitsandbytes.doubt(facts.path);
+  facts.bitsandbytes_runtime =
+      tree.watched([&] { return read_bitsandbytes_runtime(tree, environment, facts); });
+  facts.bitsandbytes_runtime.doubt(environment);
+  facts.bitsandbytes_runtime.doubt(facts.bitsandbytes);
   facts.llama_cpp.doubt(facts.path);
   read_cuda_files(tree, environment, facts);
   read_openmp(tree, facts);

@@ -148,6 +148,36 @@ TEST_CASE("a FIFO, a loop of links and a file of another kind hang and crash nob
   CHECK(read(folder).torch);
 }
 
+TEST_CASE("pip's list tells what a wheel of cuDNN brought, and no list tells nothing") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  const std::string info = std::string(kSite) + "nvidia_cudnn_cu12-9.1.0.70.dist-info/";
+  folder.put(info + "METADATA", "Name: nvidia-cudnn-cu12\nVersion: 9.1.0.70\n");
+  CHECK(read(folder).cudnn_listed.is_absent());
+  folder.put(info + "RECORD",
+             "nvidia/cudnn/include/cudnn.h,sha256=x,1\nnvidia/cudnn/lib/libcudnn.so.9,sha256=x,2\n"
+             "nvidia/cudnn/lib/libcudnn_ops.so.9,,\n");
+  CHECK(*read(folder).cudnn_listed ==
+        std::vector<std::string>{"libcudnn.so.9", "libcudnn_ops.so.9"});
+  Tree tree(folder.path);
+  tree.add_special("/" + info + "RECORD", {std::nullopt, EACCES});
+  CHECK(collect_python(tree, Environment{}, "/venv/bin/python").cudnn_listed.is_unreadable());
+}
+
+TEST_CASE("a libcudart.so is looked for in the folders of every variable") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  folder.put(std::string(kSite) + "bitsandbytes-0.36.0.dist-info/METADATA",
+             "Name: bitsandbytes\nVersion: 0.36.0\n");
+  folder.put(std::string(kSite) + "bitsandbytes/libbitsandbytes_cpu.so", "");
+  folder.put("opt/cuda/lib64/libcudart.so.11.0", "");
+  const Environment names{{"ANYTHING", "/nowhere:/opt/cuda/lib64"}};
+  CHECK(read(folder, "/venv/bin/python", names).bitsandbytes_runtime.is_absent());
+  folder.put("opt/cuda/lib64/libcudart.so", "");
+  CHECK(*read(folder, "/venv/bin/python", names).bitsandbytes_runtime == "/opt/cuda/lib64");
+  CHECK(read(folder).bitsandbytes_runtime.is_absent());
+}
+
 TEST_CASE("a folder that may not be read makes its packages unknown, not absent") {
   const TemporaryTree folder;
   put_venv(folder);

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -59,6 +62,54 @@ TEST_CASE("vLLM's own wheel serves no Pascal, and who built one may have made it
   facts.python.distributions =
       std::vector<Distribution>{{"vllm", "0.9.0+pascal", "/env/vllm.dist-info", 0, {}, ""}};
   CHECK(asked("FW04", facts).empty());
+}
+
+TEST_CASE("of several GPUs a package serves none where all are alike and too old") {
+  Facts facts = alphafold();
+  facts.python.distributions =
+      std::vector<Distribution>{{"vllm", "0.2.0", "/env/vllm.dist-info", 0, {}, ""}};
+  auto gpus = *facts.driver.gpus;
+  gpus.front().compute_capability = std::string("6.1");
+  gpus.push_back(gpus.front());
+  gpus.back().pci_address = "0000:02:00.0";
+  facts.driver.gpus = gpus;
+  CHECK(asked("FW04", facts).size() == 1);
+  gpus.back().compute_capability = std::string("8.6");  // the one that is meant, perhaps
+  facts.driver.gpus = gpus;
+  CHECK(asked("FW04", facts).empty());
+}
+
+TEST_CASE("vLLM has served no Volta since 0.21") {
+  Facts facts = alphafold();
+  auto gpus = *facts.driver.gpus;
+  gpus.front().compute_capability = std::string("7.0");
+  facts.driver.gpus = gpus;
+  for (const auto& [version, is_served] : {std::pair{"0.20.1", true}, std::pair{"0.21.0", false}}) {
+    facts.python.distributions =
+        std::vector<Distribution>{{"vllm", version, "/env/vllm.dist-info", 0, {}, ""}};
+    CHECK(asked("FW04", facts).empty() == is_served);
+  }
+}
+
+TEST_CASE("an Ollama as large as its libraries has them inside") {
+  Facts facts = alphafold();
+  facts.platform.ollama = OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 0};
+  CHECK(asked("FW24", facts).size() == 1);
+  facts.platform.ollama =
+      OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 30'000'000};
+  CHECK(asked("FW24", facts).size() == 1);
+  facts.platform.ollama =
+      OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 500'000'000};
+  CHECK(asked("FW24", facts).empty());
+}
+
+TEST_CASE("the size of Ollama is that of the program behind the link") {
+  const berth::system::TemporaryTree folder;
+  folder.put("opt/ollama/bin/ollama", "");
+  std::filesystem::resize_file(folder.path + "/opt/ollama/bin/ollama", 300'000'000);
+  std::filesystem::create_directories(folder.path + "/usr/local/bin");
+  std::filesystem::create_symlink("/opt/ollama/bin/ollama", folder.path + "/usr/local/bin/ollama");
+  CHECK(collect_ollama(Tree(folder.path))->size == 300'000'000);
 }
 
 TEST_CASE("llama-cpp-python before 0.3 computes by what its one library links to") {

@@ -65,12 +65,36 @@ bool is_known(std::string_view name) {
          name.starts_with("nvidia-") || name.starts_with("jax") || name.starts_with("cupy");
 }
 
+bool names(const Distribution& one, const std::string& wheel) {
+  return std::any_of(one.needs.begin(), one.needs.end(),
+                     [&](const std::string& row) { return parse_requirement(row).name == wheel; });
+}
+
+/// "nvidia-cublas-cu12; extra == 'cuda'": whether that extra was asked for. Then all of its wheels
+/// are here, and nobody else names one of them. A single one may be here for any reason.
+bool was_asked_for(Examination& look, const Distribution& one, const std::string& marker) {
+  const auto* all = look.see_whole(look.facts.python.distributions);
+  if (all == nullptr) return false;
+  std::size_t wheels = 0;
+  for (const std::string& row : one.needs) {
+    const Requirement need = parse_requirement(row);
+    if (need.marker != marker) continue;
+    if (!look.facts.python.distribution(need.name) ||
+        std::any_of(all->begin(), all->end(), [&](const Distribution& other) {
+          return other.name != one.name && names(other, need.name);
+        }))
+      return false;
+    ++wheels;
+  }
+  return wheels > 1;
+}
+
 void add_required(Examination& look, const Distribution& one, std::vector<CudaUse>& uses) {
   if (is_known(one.name)) return;
   for (const std::string& row : one.needs) {
     const Requirement need = parse_requirement(row);
-    if (!is_for_computing(need.name) || need.marker.find("extra") != std::string::npos ||
-        !look.facts.python.distribution(need.name))
+    if (!is_for_computing(need.name) || !look.facts.python.distribution(need.name) ||
+        (need.marker.find("extra") != std::string::npos && !was_asked_for(look, one, need.marker)))
       continue;
     const std::string cuda = cuda_of_wheel(look, need.name);
     if (cuda.empty()) continue;

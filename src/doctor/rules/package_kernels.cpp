@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
@@ -21,6 +22,17 @@ bool is_about(const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);
   return in_range(one.version, row.versions) &&
          (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
+}
+
+/// The first of GPUs that are all alike: where they differ, one that is served is enough, and which
+/// of them is meant is not known.
+std::optional<SeenGpu> alike(Examination& look) {
+  const auto gpus = seen_gpus(look);
+  if (gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const SeenGpu& one) {
+        return one.capability.empty() || one.capability != gpus.front().capability;
+      }))
+    return std::nullopt;
+  return gpus.front();
 }
 
 /// kLacks: of these the GPU is `newer` than all, or not.
@@ -100,10 +112,9 @@ void tensorflow_too_old(Examination& look) {
 }
 
 void packages_without_kernels(Examination& look, bool newer) {
-  const auto gpus = seen_gpus(look);
-  // One that is served is enough, where which of them is meant is not known.
-  if (gpus.size() != 1 || gpus.front().capability.empty()) return;
-  const SeenGpu& gpu = gpus.front();
+  const auto seen = alike(look);
+  if (!seen) return;
+  const SeenGpu& gpu = *seen;
   files_without_kernels(look, gpu, newer);
   if (!look.findings().empty()) return;
   for (const PackageGpus& row : look.knowledge.compatibility().package_gpus) {
@@ -138,9 +149,9 @@ void packages_without_kernels(Examination& look, bool newer) {
 void tensorflow_without_code(Examination& look) {
   const auto package = cuda_tensorflow(look);
   const Distribution* one = look.see(package);
-  const auto gpus = seen_gpus(look);
-  if (one == nullptr || gpus.size() != 1 || gpus.front().capability.empty()) return;
-  const SeenGpu& gpu = gpus.front();
+  const auto seen = alike(look);
+  if (one == nullptr || !seen) return;
+  const SeenGpu& gpu = *seen;
   WheelArch row;
   const PackageBuild* build = own_words(look, "tensorflow");
   const bool own = build != nullptr && !build->sass.empty();
@@ -172,19 +183,19 @@ void tensorflow_without_code(Examination& look) {
 /// A package for a major version of CUDA that was over before the GPU came: what PTX it has, if
 /// any, is all that could run.
 void cuda_too_old_for_gpu(Examination& look) {
-  const auto gpus = seen_gpus(look);
-  if (gpus.size() != 1) return;
+  const auto gpu = alike(look);
+  if (!gpu) return;
   const Compatibility& known = look.knowledge.compatibility();
-  const ArchToolkits* bounds = known.toolkits_of(gpus.front().capability);
+  const ArchToolkits* bounds = known.toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->first.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
     if (use.is_torch || use.what.starts_with("jax-") || use.what.starts_with("TensorFlow") ||
         version_of(use.cuda).empty() || version_of(use.cuda)[0] >= version_of(bounds->first)[0] ||
-        toolkit_compiles(known, use.cuda, gpus.front().capability) != Kernels::kLacks)
+        toolkit_compiles(known, use.cuda, gpu->capability) != Kernels::kLacks)
       continue;
     Finding& finding = look.found(
         text("{} is made for CUDA {}, which is older than the {} (compute capability {})", use.what,
-             use.cuda, gpus.front().name, gpus.front().capability));
+             use.cuda, gpu->name, gpu->capability));
     if (!torch_cuda(look).empty()) finding.severity = Severity::kWarning;
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(
@@ -195,9 +206,9 @@ void cuda_too_old_for_gpu(Examination& look) {
 }
 
 void cuda_too_new_for_gpu(Examination& look) {
-  const auto gpus = seen_gpus(look);
-  if (gpus.size() != 1) return;
-  const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpus.front().capability);
+  const auto gpu = alike(look);
+  if (!gpu) return;
+  const ArchToolkits* bounds = look.knowledge.compatibility().toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->last.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
     // PyTorch's builds, and JAX's, tell what they hold.
@@ -206,7 +217,7 @@ void cuda_too_new_for_gpu(Examination& look) {
       continue;
     Finding& finding = look.found(
         text("{} is made for CUDA {}, which has no code for the {} (compute capability {})",
-             use.what, use.cuda, gpus.front().name, gpus.front().capability));
+             use.what, use.cuda, gpu->name, gpu->capability));
     finding.evidence.push_back(use.path);
     finding.evidence.push_back(
         text("CUDA {} is the last that compiles for {}", bounds->last, bounds->capability));

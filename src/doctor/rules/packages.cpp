@@ -11,6 +11,7 @@
 #include "doctor/rules/own_words.hpp"
 #include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/wheel_search.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -263,6 +264,37 @@ void bitsandbytes_binary(Examination& look) {
   finding.fix.push_back({install_command(look.facts.python, {"-U", "bitsandbytes"}), ""});
 }
 
+/// Before 0.38 a file of another name than libcudart.so would not do, and PyTorch's wheels and
+/// distributions have it as libcudart.so.11.0 alone.
+void bitsandbytes_runtime(Examination& look) {
+  const auto package = look.facts.python.distribution("bitsandbytes");
+  const Distribution* one = look.see(package);
+  if (one == nullptr || !in_range(one->version, "0.34-0.37") || torch_cuda(look).empty() ||
+      seen_gpus(look).empty() || !look.missing(look.facts.python.bitsandbytes_runtime))
+    return;
+  Finding& finding = look.found(
+      text("bitsandbytes {} finds no file named {}, so it takes its library for the processor",
+           one->version, "libcudart.so"));
+  finding.evidence = {one->path,
+                      "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/62"};
+  for (const CudaLibrary& other : libraries_named(look, "libcudart.so.")) {
+    finding.evidence.push_back(text("there is {}", other.folder + "/" + other.name));
+    if (other.from != CudaLibrary::From::kWheel) continue;
+    const model::Fix named_folder = name_in_library_path({other.folder});
+    finding.fix.push_back({"ln -s " + pasted(other.name) + " " +
+                               pasted(other.folder + "/libcudart.so") + "\n" + named_folder.command,
+                           text("the runtime of PyTorch's own wheels")});
+    break;
+  }
+  finding.fix.push_back({install_command(look.facts.python, {"bitsandbytes>=0.43"}),
+                         text("takes the runtime that PyTorch has loaded")});
+}
+
+void bitsandbytes_unfit(Examination& look) {
+  bitsandbytes_binary(look);
+  if (look.findings().empty()) bitsandbytes_runtime(look);
+}
+
 /// Whose second copy changes what a program gets.
 bool is_framework(std::string_view name) {
   constexpr auto kNames = std::to_array<std::string_view>(
@@ -331,7 +363,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"FW10", Layer::kFramework, Severity::kFatal, true, msgid("JAX without a fitting CUDA plugin"),
      "LIB07 LIB10", jax_plugin},
     {"FW17", Layer::kFramework, Severity::kError, true,
-     msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_binary},
+     msgid("bitsandbytes without a binary for this CUDA"), "", bitsandbytes_unfit},
 });
 
 }  // namespace

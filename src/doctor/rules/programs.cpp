@@ -28,8 +28,11 @@ void ollama_without_gpu(Examination& look) {
     return;
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
   if (!amd && !machine_has_nvidia(look)) return;
-  // Before 0.4 the program had them inside.
+  // Up to 0.3.6 its installer brought one file with all of them inside
+  // (https://github.com/ollama/ollama/commit/88bb9e332); without them the program is a tenth of it.
+  constexpr std::uint64_t kWithLibraries = 100'000'000;
   const bool is_old_or_alone = ollama->libraries.empty();
+  if (is_old_or_alone && ollama->size >= kWithLibraries) return;
   Finding& finding = look.found(
       is_old_or_alone
           ? text("Ollama is installed without its libraries, so it computes on the processor")
@@ -39,7 +42,7 @@ void ollama_without_gpu(Examination& look) {
       is_old_or_alone ? fmt::format("{}; {}: {}", ollama->program, ollama->folder, tr("not there"))
                       : fmt::format("{}: {}", ollama->folder, fmt::join(ollama->libraries, " ")));
   if (is_old_or_alone)
-    finding.evidence.push_back(text("releases before 0.4 have them in the program itself"));
+    finding.evidence.push_back(text("releases before 0.3.7 have them in the program itself"));
   finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
                          text("its own installer, run on this machine, brings them for its GPU")});
   finding.fix.push_back(

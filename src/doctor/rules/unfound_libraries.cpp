@@ -152,6 +152,33 @@ void cupy_without_conda_prefix(Examination& look) {
        text("or run it as conda run -p, pixi run, or in the activated environment")});
 }
 
+/// CuPy 13 that was compiled here, or by a cluster for its users, opens NVRTC by its bare name,
+/// where 12 was linked to it and knew its folder.
+void cupy_without_nvrtc(Examination& look, const Distribution& one) {
+  if (is_older(one.version, "13") || !is_older(one.version, "14") ||
+      conda_package(look, "cupy") != nullptr || look.facts.libraries.by_nix)
+    return;
+  const auto missing = missing_of(look, "cupy", {"libnvrtc.so."});
+  if (missing.empty()) return;
+  Finding& finding =
+      look.found(text("CuPy {} does not find NVRTC, which it compiles with", one.version));
+  finding.evidence.push_back(one.path);
+  finding.evidence.push_back(
+      text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnvrtc.so"));
+  finding.evidence.emplace_back("https://github.com/cupy/cupy/issues/8317");
+  std::string toolkit;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const auto folder = look.facts.process.variable(name); folder && !folder->empty())
+      toolkit = *folder;
+  if (const auto wheels = wheels_with(look, missing); !wheels.empty())
+    finding.fix.push_back(name_in_library_path(wheels));
+  else if (!toolkit.empty())
+    finding.fix.push_back(name_in_library_path({toolkit + "/lib64"}));
+  finding.fix.push_back({uninstall_command(look.facts.python, {"cupy"}) + "\n" +
+                             install_command(look.facts.python, {"cupy-cuda12x[ctk]>=14"}),
+                         text("finds CUDA's libraries itself, and brings them as wheels")});
+}
+
 void cupy(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return;
@@ -178,6 +205,7 @@ void cupy(Examination& look) {
     finding.fix.push_back({install_command(look.facts.python, {"-U", row.use}), ""});
     return;
   }
+  if (one.name == "cupy") cupy_without_nvrtc(look, one);
   if (!one.name.starts_with("cupy-cuda")) return cupy_without_conda_prefix(look);
   const std::string major = beginning(one.name.substr(9, 2), 1);
   std::vector<std::string> wanted{"libnvrtc.so." + major};

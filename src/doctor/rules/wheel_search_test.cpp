@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
+
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 
@@ -75,6 +77,81 @@ TEST_CASE("CuPy finds a wheel's NVRTC from 14 on, and before only where LD_LIBRA
   CHECK(with("13.0.0", From::kSystem).empty());
   // PyTorch opens NVRTC only when it compiles something itself.
   CHECK(with("13.6.0", From::kWheel, true).size() == 1);
+}
+
+TEST_CASE("CuPy 13 that was compiled opens NVRTC by name, where neither 12 nor 14 need do so") {
+  const auto with = [](const char* version) {
+    Facts facts = workstation();
+    add(facts, "cupy", version);
+    facts.process.environment = Environment{{"CUDA_PATH", "/cvmfs/cuda/12.2"}};
+    return facts;
+  };
+  const auto missed = found(with("13.0.0"), "FW11");
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0].fix.at(0).command.find("/cvmfs/cuda/12.2/lib64") != std::string::npos);
+  CHECK(found(with("12.3.0"), "FW11").empty());
+  CHECK(found(with("14.0.1"), "FW11").empty());
+  for (const From from : {From::kVariable, From::kSystem, From::kConda}) {
+    Facts facts = with("13.0.0");
+    add_library(facts, "libnvrtc.so.12", "/opt/lib", from);
+    CHECK(found(facts, "FW11").empty());
+  }
+  Facts wheel = with("13.0.0");
+  add_library(wheel, "libnvrtc.so.12", std::string(kNvidia) + "cuda_nvrtc/lib", From::kWheel);
+  CHECK(found(wheel, "FW11").size() == 1);
+}
+
+TEST_CASE("an extra was asked for where all of it is here and nobody else brought it") {
+  const std::vector<std::string> extra{"nvidia-cublas-cu12 ; extra == 'cuda'",
+                                       "nvidia-cuda-runtime-cu12 ; extra == 'cuda'"};
+  const auto with = [&](bool runtime) {
+    Facts facts = workstation();
+    set_driver(facts, "515.43.04", "11.7");
+    add(facts, "ctransformers", "0.2.27", extra);
+    add(facts, "nvidia-cublas-cu12", "12.2.5.6");
+    if (runtime) add(facts, "nvidia-cuda-runtime-cu12", "12.2.140");
+    return facts;
+  };
+  CHECK(found(with(true), "FW02").size() == 1);
+  CHECK(found(with(false), "FW02").empty());
+  Facts other = with(true);
+  add(other, "somebody-else", "1.0", {"nvidia-cublas-cu12 ; extra == 'gpu'"});
+  CHECK(found(other, "FW02").empty());
+  Facts served = with(true);
+  set_driver(served, "535.54.03", "12.2");
+  CHECK(found(served, "FW02").empty());
+}
+
+TEST_CASE("a wheel of cuDNN has lost only what pip put there") {
+  Facts facts = workstation();
+  add(facts, "nvidia-cudnn-cu11", "8.5.0.96");
+  add_library(facts, "libcudnn.so.8", std::string(kNvidia) + "cudnn/lib", From::kWheel);
+  CHECK(found(facts, "LIB06").size() == 1);  // no list tells
+  facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8"};
+  CHECK(found(facts, "LIB06").empty());
+  facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8", "libcudnn_ops_infer.so.8"};
+  CHECK(found(facts, "LIB06").size() == 1);
+  facts.python.cudnn_listed = Unreadable{"/venv/RECORD", EACCES};
+  const auto refused = diagnose(facts, Knowledge{}, {"LIB06"});
+  CHECK(refused.findings.empty());
+  CHECK(refused.not_checked.size() == 1);
+}
+
+TEST_CASE("bitsandbytes before 0.38 wants a libcudart.so of just that name") {
+  Facts facts = workstation();
+  add_torch(facts, "11.7");
+  add(facts, "bitsandbytes", "0.36.0.post2");
+  facts.python.bitsandbytes = std::vector<std::string>{"libbitsandbytes_cuda117.so"};
+  add_library(facts, "libcudart.so.11.0", std::string(kNvidia) + "cuda_runtime/lib", From::kWheel);
+  const auto missed = found(facts, "FW17");
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0].fix.at(0).command.find("ln -s libcudart.so.11.0") == 0);
+  Facts newer = facts;
+  newer.python.distributions = std::vector<Distribution>{};
+  add(newer, "bitsandbytes", "0.38.0");
+  CHECK(found(newer, "FW17").empty());
+  facts.python.bitsandbytes_runtime = std::string("/usr/local/cuda/lib64");
+  CHECK(found(facts, "FW17").empty());
 }
 
 TEST_CASE("before 13 CuPy wants the runtime, which a PyTorch that is imported first has loaded") {

@@ -157,6 +157,16 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
   for (const std::string& name : missing)
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
+  // What pip never put there is not lost, and a reinstallation would not bring it.
+  if (elsewhere.empty() && !missing.empty()) {
+    const auto& record = look.facts.python.cudnn_listed;
+    const auto* listed = look.see(record);
+    if (record.is_unreadable()) return;
+    if (listed != nullptr)
+      std::erase_if(missing, [&](const std::string& name) {
+        return std::find(listed->begin(), listed->end(), name) == listed->end();
+      });
+  }
   // A folder in LD_LIBRARY_PATH comes before the wheel's own, for all but the first library.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
