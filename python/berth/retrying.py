@@ -38,7 +38,7 @@ def release_memory(thorough: bool = True) -> None:
     """
     gc.collect(2 if thorough else 1)
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
     for name in ("mps", "xpu"):
         backend = getattr(torch, name, None)

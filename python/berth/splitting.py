@@ -82,6 +82,7 @@ class _Step:
     scaler: Any
     over: str
     together: Agreement
+    grads: "_Gradients"
 
     def quiet(self) -> ContextManager[Any]:
         """No rank waits for another before all are through: gradients are exchanged by `exchange`."""
@@ -90,6 +91,8 @@ class _Step:
     def gradients(self, pieces: List[Part]) -> float:
         """Adds them up, and returns this rank's part of the loss."""
         total: Any = 0.0
+        # Of the check, which has no gradients, or of weights before the last step: autocast would go on with them.
+        sys.modules["torch"].clear_autocast_cache()
         with self.quiet():
             for part in pieces:
                 if not part.items:
@@ -124,6 +127,30 @@ class _Step:
                 waits.append(torch.distributed.all_reduce(parameter.grad, group=together.group, async_op=True))
         for wait in waits:
             wait.wait()
+
+
+class _Gradients:
+    """From nothing in each try. Parameters that the optimizer does not have keep what they had, and the step's is added to it."""
+
+    def __init__(self, model: Any, optimizer: Any) -> None:
+        own = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        self._optimizer = optimizer
+        self._others = [(one, one.grad) for one in inner(model).parameters() if one.requires_grad and id(one) not in own]
+
+    def clear(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        for one, _ in self._others:
+            one.grad = None
+
+    def put_back(self) -> None:
+        self.clear()
+        for one, before in self._others:
+            one.grad = before
+
+    def add_up(self) -> None:
+        for one, before in self._others:
+            if before is not None:
+                one.grad = before if one.grad is None else before.add_(one.grad)
 
 
 class _Buffers:
@@ -205,8 +232,13 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
         clip_norm = number("clip_norm", clip_norm, above=True)
     length, known = length_of(batch), _known.setdefault(inner(model), _Known())
     first = positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
-    loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
-    step.exchange()
+    try:
+        loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
+        step.exchange()
+    except BaseException:  # also Ctrl-C: no half gradients are left
+        step.grads.put_back()
+        raise
+    step.grads.add_up()
     norm, stepped = _apply(step, clip_norm)
     return StepResult(step.together.sum(loss), sum(part.items for part in pieces), len(pieces), tries, norm, stepped)
 
@@ -229,7 +261,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
                           text("GroupNorm, or BatchNorm of each rank's own"))
     if ranked:
         _share_buffers(torch, model, together)
-    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer))
 
 
 def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
@@ -273,7 +305,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
             if len(pieces) > 1 or tries > 1:
                 known.items = max(len(pieces) and -(-length // len(pieces)), 1)
             return float(result), pieces, tries
-        step.optimizer.zero_grad(set_to_none=True)
+        step.grads.clear()
         why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
         failed = result if said == FAILED else None
         lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
@@ -295,17 +327,13 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
 
 def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
     """Whether the gradients fitted, and the loss or the exception."""
-    step.optimizer.zero_grad(set_to_none=True)
+    step.grads.clear()
     try:
         good, result = attempt(step.gradients, (pieces,), {})
     except Exception as problem:
         if step.together.ranks == 1:
-            step.optimizer.zero_grad(set_to_none=True)
             raise
         return FAILED, problem
-    except BaseException:  # Ctrl-C: no half gradients are left
-        step.optimizer.zero_grad(set_to_none=True)
-        raise
     if good:
         return _FITS, result
     return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
@@ -327,7 +355,6 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
     if problem is not None:
-        step.optimizer.zero_grad(set_to_none=True)
         raise problem from lack
     if said:
         raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")

@@ -155,6 +155,26 @@ class Gradients(unittest.TestCase):
             self.assertEqual((done.parts, done.items), (3, 5))
             self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
 
+    def test_autocast_may_be_around_it(self):
+        torch.manual_seed(1)
+        model, batch = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)), (torch.randn(12, 6), torch.randn(12, 1))
+
+        def loss(model, part):
+            return F.mse_loss(model(part[0]).float(), part[1])
+        other = copy.deepcopy(model)
+        for _ in range(2):  # also from the weights that the first step has made
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                optimizer = torch.optim.SGD(other.parameters(), 0.1)
+                optimizer.zero_grad()
+                loss(other, batch).backward()
+            optimizer.step()
+        whole = flat(other.parameters())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for _ in range(2):
+                berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, parts=3)
+        self.assertTrue(all(one.grad is not None for one in model.parameters()))
+        self.assertLess(relative(flat(model.parameters()), whole), 1e-2)
+
     def test_the_scaler_and_clipping_are_used_once(self):
         class Scaler:
             def __init__(self):
@@ -232,6 +252,38 @@ class Recovery(unittest.TestCase):
         failing.sizes.clear()
         self.assertEqual(berth.split_step(model, failing, optimizer, batch, report=False).tries, 1, "the size that fitted is kept")
         self.assertEqual(failing.sizes, [3] * 4)
+
+    def test_gradients_of_others_parameters_are_of_this_step_alone(self):
+        """Of those that another optimizer steps: what they had before, and what this step adds, and nothing of a failed try."""
+        class Fails(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                raise RuntimeError(OOM)
+
+        def loss(model, part, most):
+            return F.mse_loss(model[2](torch.tanh(model[0](part[0] if len(part[0]) <= most else Fails.apply(part[0].requires_grad_())))), part[1])
+        model, batch = self.model()
+        whole = torch.autograd.grad(loss(model, batch, 12), list(model.parameters()))
+        for before in (None, 1.0):
+            for most in (12, 4, 0):
+                model.zero_grad(set_to_none=True)
+                if before:
+                    model[0].weight.grad = torch.ones_like(model[0].weight)
+                optimizer = torch.optim.SGD(model[2].parameters(), 0.0)
+                if most:
+                    berth.split_step(model, lambda model, part: loss(model, part, most), optimizer, batch, report=False)
+                    expected = whole[0] + (before or 0.0)
+                    self.assertLess(relative(flat([model[0].weight.grad]), flat([expected])), 1e-6)
+                else:
+                    self.assertRaises(berth.DoesNotFit, berth.split_step, model, lambda model, part: loss(model, part, 0), optimizer, batch, report=False)
+                    self.assertIsNone(model[0].bias.grad)
+                    self.assertEqual(model[0].weight.grad is None, before is None)
+                    if before:
+                        self.assertTrue(torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight)))
 
     def test_one_item_that_does_not_fit_is_said(self):
         model, batch = self.model()
@@ -328,6 +380,20 @@ class Refused(unittest.TestCase):
         self.step(model, Recovery.loss, batch)
         model[1].eval()
         self.step(model, Recovery.loss, batch, parts=2)
+
+    def test_a_layer_may_be_called_module(self):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.module, self.norm = torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8)
+
+            def forward(self, x):
+                return self.norm(self.module(x))
+        batch = (torch.randn(12, 6), torch.randn(12, 8))
+        for model in (Net(), torch.nn.DataParallel(Net())):
+            with self.assertRaises(berth.NotSplittable) as caught:
+                self.step(model, Recovery.loss, batch, parts=2)
+            self.assertIn("norm (BatchNorm1d)", str(caught.exception))
 
     def test_a_smaller_batch_does_where_parts_do_not(self):
         model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
