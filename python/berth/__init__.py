@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # what type checkers see; at run time names are looked up whe
     from .parts import chunked as chunked
     from .accumulating import Part as Part, accumulate as accumulate
     from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
-    from .splitting import StepInterrupted as StepInterrupted, StepResult as StepResult, split_step as split_step
+    from .stepping import StepInterrupted as StepInterrupted
+    from .splitting import StepResult as StepResult, split_step as split_step
     from .sampling import DynamicBatchSampler as DynamicBatchSampler
     from .loading import LoaderOptions as LoaderOptions, dataloader_options as dataloader_options
     from .reproducing import Comparison as Comparison, compare_outputs as compare_outputs, reproducible as reproducible
@@ -50,7 +51,8 @@ _WHERE = {
     "parts": ("chunked",),
     "accumulating": ("Part", "accumulate"),
     "splittable": ("NotSplittable", "SplitWarning"),
-    "splitting": ("StepInterrupted", "StepResult", "split_step"),
+    "stepping": ("StepInterrupted",),
+    "splitting": ("StepResult", "split_step"),
     "sampling": ("DynamicBatchSampler",),
     "loading": ("LoaderOptions", "dataloader_options"),
     "reproducing": ("Comparison", "compare_outputs", "reproducible"),

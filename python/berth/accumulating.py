@@ -153,7 +153,10 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     pieces = divided(batch, positive("parts", parts), count)
     group = getattr(model, "process_group", None) if group is None else group
     together = agreement(group) if model is not None and hasattr(model, "no_sync") else Agreement()
-    for part in weighed(pieces, together, over):
+    # A part of padding alone has no mean, and adds nothing; one stays where the others wait for this rank's last.
+    some = [part for part in weighed(pieces, together, over) if part.items] or pieces[:1]
+    for at, part in enumerate(some):
+        part.at, part.of = at, len(some)
         part.ranks = together.ranks
         part._quiet = getattr(model, "no_sync", None)
-    return pieces
+    return some

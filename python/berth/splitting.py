@@ -11,7 +11,7 @@ from typing import Any, Callable, ContextManager, List, MutableMapping, Optional
 from .accumulating import Count, Part, divided, weighed
 from .agreement import Agreement, agreement
 from .batches import FAILED, DoesNotFit, RankFailed
-from .errors import BerthError, InvalidRequest, Unsupported
+from .errors import InvalidRequest, Unsupported
 from .language import text
 from .oom import is_oom
 from .parts import length_of, positive
@@ -19,6 +19,7 @@ from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
 from .sizes import number
 from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
+from .stepping import StepInterrupted
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
 
@@ -27,12 +28,6 @@ _FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
 _CHOICES = ("refuse", "warn", "allow")
 # Of each model: how many items a part had that fitted, and which losses were looked at.
 _known: MutableMapping[Any, "_Known"] = weakref.WeakKeyDictionary()
-
-
-class StepInterrupted(BerthError, MemoryError):
-    """Memory ran out while the optimizer stepped: some parameters are new and some are not, so the step is not tried again."""
-
-    may_try_again = False
 
 
 @dataclasses.dataclass(frozen=True)
