@@ -2,6 +2,7 @@
 
 usage: test_splittable.py     (77: no PyTorch here)
 """
+import collections
 import sys
 import threading
 import unittest
@@ -116,6 +117,31 @@ class Refused(unittest.TestCase):
             return mean(model, part)
         with self.assertRaises(berth.NotSplittable):
             self.step(model, short, (items, late), parts=2)
+
+    def test_a_count_is_looked_at_until_parts_count_differently(self):
+        """Of a batch without padding a count of all is right, and says nothing of the next batch."""
+        looked = collections.deque()  # which can be known again, as a list cannot
+
+        def mean(model, part):
+            looked.append(not torch.is_grad_enabled())
+            return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
+
+        def all_of_them(part):
+            return part[1].numel()
+
+        def right(part):
+            return (part[1] != -100).sum()
+        torch.manual_seed(4)
+        model, items, labels = torch.nn.Linear(6, 8), torch.randn(16, 6), torch.randint(0, 8, (16,))
+        padded = labels.clone()
+        padded[9:15] = -100
+        self.step(model, mean, (items, labels), parts=2, count=all_of_them)
+        with self.assertRaises(berth.NotSplittable):
+            self.step(model, mean, (items, padded), parts=2, count=all_of_them)
+        for batch, passes in ((labels, 3), (padded, 3), (labels, 0), (padded, 0)):
+            looked.clear()
+            self.step(model, mean, (items, batch), parts=2, count=right)
+            self.assertEqual(sum(looked), passes)
 
     def test_weights_of_classes_are_counted(self):
         torch.manual_seed(5)
