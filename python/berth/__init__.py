@@ -21,12 +21,14 @@ if TYPE_CHECKING:  # what type checkers see; at run time names are looked up whe
     from .environment import env as env, disable_gpu as disable_gpu
     from .limiting import limit_memory as limit_memory
     from .retrying import ContextLost as ContextLost, release_memory as release_memory, retry as retry
+    from .agreement import RankFailed as RankFailed
     from .batches import (
-        DoesNotFit as DoesNotFit, RankFailed as RankFailed, find_batch as find_batch, fit_batch as fit_batch)
+        DoesNotFit as DoesNotFit, find_batch as find_batch, fit_batch as fit_batch)
     from .parts import chunked as chunked
     from .accumulating import Part as Part, accumulate as accumulate
     from .splittable import NotSplittable as NotSplittable, SplitWarning as SplitWarning
-    from .splitting import StepInterrupted as StepInterrupted, StepResult as StepResult, split_step as split_step
+    from .stepping import StepInterrupted as StepInterrupted
+    from .splitting import StepResult as StepResult, split_step as split_step
     from .sampling import DynamicBatchSampler as DynamicBatchSampler
     from .loading import LoaderOptions as LoaderOptions, dataloader_options as dataloader_options
     from .reproducing import Comparison as Comparison, compare_outputs as compare_outputs, reproducible as reproducible
@@ -46,11 +48,13 @@ _WHERE = {
     "environment": ("env", "disable_gpu"),
     "limiting": ("limit_memory",),
     "retrying": ("ContextLost", "release_memory", "retry"),
-    "batches": ("DoesNotFit", "RankFailed", "find_batch", "fit_batch"),
+    "agreement": ("RankFailed",),
+    "batches": ("DoesNotFit", "find_batch", "fit_batch"),
     "parts": ("chunked",),
     "accumulating": ("Part", "accumulate"),
     "splittable": ("NotSplittable", "SplitWarning"),
-    "splitting": ("StepInterrupted", "StepResult", "split_step"),
+    "stepping": ("StepInterrupted",),
+    "splitting": ("StepResult", "split_step"),
     "sampling": ("DynamicBatchSampler",),
     "loading": ("LoaderOptions", "dataloader_options"),
     "reproducing": ("Comparison", "compare_outputs", "reproducible"),

@@ -99,10 +99,13 @@ def _counted(data: Any, count: Optional[Count]) -> float:
     return int(number) if number == int(number) else number
 
 
-def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
-    """Each knows how many items all have, after all ranks have said how many they have."""
+def check_over(over: str) -> None:
     if over not in ("all", "rank"):
         raise InvalidRequest(text("over: {!r} is neither all nor rank", over), "E0003")
+
+
+def weighed(pieces: List[Part], together: Agreement, over: str) -> List[Part]:
+    """Each knows how many items all have, after all ranks have said how many they have."""
     own = sum(part.items for part in pieces)
     total = together.sum(own) if over == "all" else float(own * together.ranks)
     if (together.least(1 if own else 0) if over == "rank" else total) == 0:
@@ -150,10 +153,16 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     >>> total
     3.0
     """
-    pieces = divided(batch, positive("parts", parts), count)
+    def pieces() -> List[Part]:
+        check_over(over)
+        return divided(batch, positive("parts", parts), count)
     group = getattr(model, "process_group", None) if group is None else group
     together = agreement(group) if model is not None and hasattr(model, "no_sync") else Agreement()
-    for part in weighed(pieces, together, over):
+    # A part of padding alone has no mean, and adds nothing; one stays where the others wait for this rank's last.
+    all_parts = weighed(together.each(pieces), together, over)
+    some = [part for part in all_parts if part.items] or all_parts[:1]
+    for at, part in enumerate(some):
+        part.at, part.of = at, len(some)
         part.ranks = together.ranks
         part._quiet = getattr(model, "no_sync", None)
-    return pieces
+    return some

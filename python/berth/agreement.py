@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, Callable, Optional, TypeVar
 
-__all__ = ["Agreement", "agreement"]
+from .errors import BerthError
+from .language import text
+
+__all__ = ["Agreement", "RankFailed", "agreement"]
+
+Result = TypeVar("Result")
+
+FAILED = 9  # what a rank says that ends with another error
+
+
+class RankFailed(BerthError):
+    """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
+
+    may_try_again = False
 
 
 class Agreement:
@@ -40,6 +53,19 @@ class Agreement:
 
     def sum(self, value: float) -> float:
         return self._together(value, "SUM")
+
+    def each(self, own: Callable[[], Result]) -> Result:
+        """What each rank does by itself, between two calls in which all take part: where it fails in one, the others do not wait for it."""
+        if self.ranks == 1:
+            return own()
+        try:
+            result = own()
+        except Exception:
+            self.most(FAILED)
+            raise
+        if self.most(0) == FAILED:
+            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
+        return result
 
 
 def agreement(group: Optional[Any] = None) -> Agreement:

@@ -8,27 +8,18 @@ import math
 import sys
 from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast
 
-from .agreement import Agreement, agreement
+from .agreement import FAILED, Agreement, RankFailed, agreement
 from .errors import BerthError, InvalidRequest
 from .language import text
 from .parts import positive
 from .retrying import attempt, check_callable, first_line, name_of, release_memory
 from .sizes import number
 
-__all__ = ["DoesNotFit", "RankFailed", "find_batch", "fit_batch"]
+__all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _POLICIES: Mapping[str, Callable[[int], int]] = {"halve": lambda size: size // 2, "x0.9": lambda size: min(size - 1, int(size * 0.9))}
-
-
-FAILED = 9  # what a rank says that ends with another error
-
-
-class RankFailed(BerthError):
-    """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
-
-    may_try_again = False
 
 
 class DoesNotFit(BerthError, MemoryError):
@@ -123,7 +114,7 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
         if fits:
             check_result(call, result)
             return result, size
-        smaller = together.least(next_size(size))
+        smaller = together.least(together.each(lambda: next_size(size)))
         if smaller < least:
             raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
                              text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
@@ -253,7 +244,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     while fails - fits > max(1, math.ceil(fits * margin)):
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
-        check_result(trial, result)
+        together.each(functools.partial(check_result, trial, result))
         if good:
             fits = size
         else:

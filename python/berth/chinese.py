@@ -16,6 +16,7 @@ MESSAGES: Dict[str, str] = {
     "{}: no memory at all was asked for": "{}：没有请求任何内存",
     "{}: {!r} is not a number of at least {:g}": "{}：{!r} 不是不小于 {:g} 的数",
     "{}: {!r} is not a number above {:g}": "{}：{!r} 不是大于 {:g} 的数",
+    "{}: {!r} is not a number from 0 to 1": "{}：{!r} 不是 0 到 1 之间的数",
     "{}: {!r} is none of {}": "{}：{!r} 不是下列之一：{}",
     "{}: {!r} is no text": "{}：{!r} 不是文本",
     "{}: {!r} has a zero in it, where it would end": "{}：{!r} 中有零字符，会在那里中断",
@@ -82,6 +83,8 @@ MESSAGES: Dict[str, str] = {
     "retry the function that consumes it": "请重试使用它的那个函数",
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
+    "memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}": "{} 中在优化器更新之后内存耗尽，再试会再更新一次：{}",
+    "optimizer.step() after the function, and not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
 
     # batches

@@ -65,7 +65,7 @@ _Row = Tuple[int, int, int, Optional[float]]
 def _of_torch() -> List[_Row]:
     """(number, in use, held, fragmentation) of each device that PyTorch has begun to use."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if torch is None or not torch.cuda.is_initialized():
         return []
     rows = []
     for at in range(torch.cuda.device_count()):

@@ -24,7 +24,7 @@ _TYPES = re.compile(
     r"|cuda\.core\..*\bCUDAOutOfMemoryError"
     r"|rmm\..*\bout_of_memory"
     r"|ray\.exceptions\.OutOfMemoryError"
-    r"|pycuda\..*\bMemoryError)$")
+    r"|(pycuda|pyopencl)\..*\bMemoryError)$")
 _NUMBA = re.compile(r"^numba(_cuda)?\..*\bCudaAPIError$")
 _CUDA_OUT_OF_MEMORY = 2
 _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
@@ -33,7 +33,7 @@ _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 # found faster than by an expression of so many branches.
 _WORDS: Dict[str, Tuple[str, ...]] = {
     "emory": (
-        "CUDA out of memory. Tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
+        "CUDA out of memory. Tried to allocate", "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
         "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
         "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
@@ -48,10 +48,11 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
         "(PT_DEVMEM) Allocation failed"),
     "ALLOC": (
         "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_ALLOC_FAILED",
-        "CUFFT_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED", "MEM_OBJECT_ALLOCATION_FAILURE"),
+        "CUFFT_ALLOC_FAILED", "HIPBLAS_STATUS_ALLOC_FAILED", "MEM_OBJECT_ALLOCATION_FAILURE",
+        "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
     "OUT_OF_": (
         "CUDA_ERROR_OUT_OF_MEMORY", "_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "_RESULT_ERROR_OUT_OF_HOST_MEMORY", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
-        "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", "clCreateBuffer failed: OUT_OF_", "create_buffer failed: OUT_OF_"),
+        "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_OUT_OF_HOST_MEMORY", " failed: OUT_OF_RESOURCES", " failed: OUT_OF_HOST_MEMORY"),
     "uffer": ("clCreateBuffer failed: INVALID_BUFFER_SIZE", "create_buffer failed: INVALID_BUFFER_SIZE", "Invalid buffer size: "),
     "There are": ("That was not possible. There are ",),  # of a TPU, after what it attempted to allocate or reserve
     "NOT_SUPPORTED": ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input",),
@@ -67,7 +68,7 @@ _HINT_OF_ALL = "Hint: If you want to see a list of allocated tensors when OOM ha
 # A plain RuntimeError, and what frameworks raise of their own: a ValueError that tells of memory is no such thing.
 _BY_TEXT = ("RuntimeError", "JaxRuntimeError", "XlaRuntimeError", "InternalError", "CUDARuntimeError", "CUDADriverError", "LogicError",
             "AcceleratorError", "CudaAPIError", "CudaSupportError")
-_FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "cuda", "rmm", "triton",
+_FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "cupy", "cupy_backends", "numba", "numba_cuda", "pycuda", "pyopencl", "cuda", "rmm", "triton",
                "onnxruntime", "xgboost", "lightgbm", "catboost", "_catboost", "paddle", "ray", "mlx", "warp")
 
 _STICKY = re.compile(

@@ -8,6 +8,7 @@ differ (another interpreter, another version), the getters are used.
 
 from __future__ import annotations
 
+import importlib
 import random
 import struct
 import sys
@@ -148,6 +149,15 @@ class _Numpy:
         self.numpy.random.set_state(state)
 
 
+def _load() -> bool:
+    """Later NumPys load their generators when they are first used, which may be in the try."""
+    try:
+        importlib.import_module("numpy.random")
+    except Exception:  # half of a NumPy, or what has only its name
+        return False
+    return "numpy.random.mtrand" in sys.modules
+
+
 _python_keep: Optional[Keep] = None
 _numpy: Optional[_Numpy] = None
 _unused: List["Randomness"] = []
@@ -173,7 +183,7 @@ class Randomness:
             _python_keep = _python_keeper()
         _python_keep(self)
         modules = sys.modules
-        if "numpy.random.mtrand" in modules:
+        if "numpy.random.mtrand" in modules or ("numpy" in modules and _load()):
             if _numpy is None:
                 _numpy = _Numpy(modules["numpy"])
             _numpy.keep(self)

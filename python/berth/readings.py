@@ -56,7 +56,7 @@ def resident_bytes() -> int:
 def device_numbers() -> Optional[Dict[int, int]]:
     """PyTorch's number of a device to Berth's, or None where that cannot be told: by uuid, else by the order of the driver."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
+    if torch is None or not torch.cuda.is_initialized():  # to ask whether there is one would load the driver
         return {}
     found: Dict[int, int] = {}
     known = [one for one in devices() if one.is_gpu]

@@ -19,7 +19,8 @@ from .errors import BerthError, InvalidRequest
 from .language import text
 from .oom import is_oom, is_sticky, may_try_again, members
 from .randomness import kept, unused
-from .sizes import number, whole
+from .sizes import number, part, whole
+from .stepping import StepInterrupted, Steps, watch
 
 __all__ = ["ContextLost", "retry", "release_memory"]
 
@@ -38,7 +39,7 @@ def release_memory(thorough: bool = True) -> None:
     """
     gc.collect(2 if thorough else 1)
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
     for name in ("mps", "xpu"):
         backend = getattr(torch, name, None)
@@ -135,8 +136,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     that a program has made itself are its own to keep. What is no lack of memory is raised as it is, and an error that has cost the
     device's context as ContextLost.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it. Nor may
-    other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where
+    an optimizer that it has not made itself has stepped in it, StepInterrupted is raised in place of another try. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------
@@ -164,15 +165,20 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
         return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random,
                                  report=report)
     whole("tries", tries, 1)
-    for name, value in (("first", first), ("factor", factor), ("most", most), ("jitter", jitter)):
+    for name, value in (("first", first), ("factor", factor), ("most", most)):
         number(name, value)
+    part("jitter", jitter)
     check_callable(function, "retry", "tries")
     _check(function)
     call = cast(Callable[..., Any], function)
 
-    def between(at: int, failed: BaseException) -> float:
+    def between(at: int, failed: BaseException, steps: Optional[Steps]) -> float:
         """Lets go of memory, says so, and returns how long to wait."""
         release_memory()
+        if steps is not None and steps.remain():
+            raise StepInterrupted(text("memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}", name_of(call),
+                                       first_line(failed)), "E0563",
+                                  text("optimizer.step() after the function, and not in it")) from failed
         pause = _pause(at, first, factor, most, jitter)
         if report:
             print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),
@@ -181,18 +187,26 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     return (_awaited if inspect.iscoroutinefunction(function) else _called)(call, tries, between, same_random)
 
 
-def _called(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
+Between = Callable[[int, BaseException, Optional[Steps]], float]
+
+
+def _called(call: Callable[..., Any], tries: int, between: Between, same_random: bool) -> Callable[..., Any]:
     @functools.wraps(call)
     def again(*args: Any, **named: Any) -> Any:
         state = kept() if same_random else None
         for at in range(tries):
-            good, result = attempt(call, args, named)
+            steps = watch()
+            try:
+                good, result = attempt(call, args, named)
+            finally:
+                if steps is not None:
+                    steps.end()
             if good:
                 unused(state)
                 return result
             if at + 1 == tries:
                 raise result
-            pause = between(at, result)
+            pause = between(at, result, steps)
             del result
             time.sleep(pause)
             if state is not None:
@@ -201,13 +215,14 @@ def _called(call: Callable[..., Any], tries: int, between: Callable[[int, BaseEx
     return again
 
 
-def _awaited(call: Callable[..., Any], tries: int, between: Callable[[int, BaseException], float], same_random: bool) -> Callable[..., Any]:
+def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random: bool) -> Callable[..., Any]:
     import asyncio
 
     @functools.wraps(call)
     async def again(*args: Any, **named: Any) -> Any:
         state = kept() if same_random else None
         for at in range(tries):
+            steps = watch()
             try:
                 result = await call(*args, **named)
                 unused(state)
@@ -217,8 +232,11 @@ def _awaited(call: Callable[..., Any], tries: int, between: Callable[[int, BaseE
                 if at + 1 == tries:
                     raise
                 failed = problem
+            finally:
+                if steps is not None:
+                    steps.end()
             drop_frames(failed)
-            pause = between(at, failed)
+            pause = between(at, failed, steps)
             del failed
             await asyncio.sleep(pause)
             if state is not None:

@@ -122,6 +122,14 @@ def number(name: str, value: Any, least: float = 0.0, above: bool = False) -> fl
     raise InvalidRequest(text("{}: {!r} is not a number of at least {:g}", name, value, least), "E0104")
 
 
+def part(name: str, value: Any) -> float:
+    """From 0 to 1."""
+    said = number(name, value)
+    if said > 1:
+        raise InvalidRequest(text("{}: {!r} is not a number from 0 to 1", name, value), "E0104")
+    return said
+
+
 def _is_number(value: Any) -> bool:
     try:
         return not math.isnan(float(value))

@@ -42,7 +42,10 @@ def object_or(why: str, allowed: str, hint: str) -> None:
 
 def inner(model: Any) -> Any:
     """Without its wrapper for several ranks or GPUs."""
-    return getattr(model, "module", model)
+    parallel = sys.modules["torch"].nn.parallel
+    while isinstance(model, (parallel.DistributedDataParallel, parallel.DataParallel)):  # a `module` may also be a layer's name
+        model = model.module
+    return model
 
 
 def batch_norms(model: Any) -> List[str]:

@@ -8,10 +8,10 @@ import sys
 import weakref
 from typing import Any, Callable, ContextManager, List, MutableMapping, Optional, Tuple
 
-from .accumulating import Count, Part, divided, weighed
-from .agreement import Agreement, agreement
-from .batches import FAILED, DoesNotFit, RankFailed
-from .errors import BerthError, InvalidRequest, Unsupported
+from .accumulating import Count, Part, check_over, divided, weighed
+from .agreement import FAILED, Agreement, RankFailed, agreement
+from .batches import DoesNotFit
+from .errors import InvalidRequest, Unsupported
 from .language import text
 from .oom import is_oom
 from .parts import length_of, positive
@@ -19,6 +19,7 @@ from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
 from .sizes import number
 from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
+from .stepping import StepInterrupted
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
 
@@ -27,12 +28,6 @@ _FITS, _SPLIT, _TOO_LARGE, _REFUSED = 0, 1, 2, 8
 _CHOICES = ("refuse", "warn", "allow")
 # Of each model: how many items a part had that fitted, and which losses were looked at.
 _known: MutableMapping[Any, "_Known"] = weakref.WeakKeyDictionary()
-
-
-class StepInterrupted(BerthError, MemoryError):
-    """Memory ran out while the optimizer stepped: some parameters are new and some are not, so the step is not tried again."""
-
-    may_try_again = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +77,7 @@ class _Step:
     scaler: Any
     over: str
     together: Agreement
+    grads: "_Gradients"
 
     def quiet(self) -> ContextManager[Any]:
         """No rank waits for another before all are through: gradients are exchanged by `exchange`."""
@@ -90,6 +86,8 @@ class _Step:
     def gradients(self, pieces: List[Part]) -> float:
         """Adds them up, and returns this rank's part of the loss."""
         total: Any = 0.0
+        # Of the check, which has no gradients, or of weights before the last step: autocast would go on with them.
+        sys.modules["torch"].clear_autocast_cache()
         with self.quiet():
             for part in pieces:
                 if not part.items:
@@ -108,22 +106,51 @@ class _Step:
                 del loss, share
         return float(total)
 
-    def exchange(self) -> None:
-        """The sum over all ranks, in place: it needs no memory of its own."""
+    def exchange(self, loss: float) -> float:
+        """The sum over all ranks, in place: it needs no memory of its own. And that of the loss."""
         torch, together = sys.modules["torch"], self.together
         if together.ranks == 1:
-            return
+            return loss
         parameters = [one for one in inner(self.model).parameters() if one.requires_grad]
         has = torch.tensor([0.0 if one.grad is None else 1.0 for one in parameters], device=parameters[0].device)
-        torch.distributed.all_reduce(has, op=torch.distributed.ReduceOp.MAX, group=together.group)
-        waits = []
-        for parameter, any_rank in zip(parameters, has.tolist()):
-            if any_rank:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                waits.append(torch.distributed.all_reduce(parameter.grad, group=together.group, async_op=True))
-        for wait in waits:
+        torch.distributed.all_reduce(has, group=together.group)
+        some = [one for one, ranks in zip(parameters, has.tolist()) if ranks]
+        if any(0 < ranks < together.ranks for ranks in has.tolist()):
+            together.each(lambda: _zeros(some))
+        for wait in [torch.distributed.all_reduce(one.grad, group=together.group, async_op=True) for one in some]:
             wait.wait()
+        return together.sum(loss)
+
+
+def _zeros(parameters: List[Any]) -> None:
+    """Gradients where another rank has some."""
+    for one in parameters:
+        if one.grad is None:
+            one.grad = sys.modules["torch"].zeros_like(one)
+
+
+class _Gradients:
+    """From nothing in each try. Parameters that the optimizer does not have keep what they had, and the step's is added to it."""
+
+    def __init__(self, model: Any, optimizer: Any) -> None:
+        own = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        self._optimizer = optimizer
+        self._others = [(one, one.grad) for one in inner(model).parameters() if one.requires_grad and id(one) not in own]
+
+    def clear(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        for one, _ in self._others:
+            one.grad = None
+
+    def put_back(self) -> None:
+        self.clear()
+        for one, before in self._others:
+            one.grad = before
+
+    def add_up(self) -> None:
+        for one, before in self._others:
+            if before is not None:
+                one.grad = before if one.grad is None else before.add_(one.grad)
 
 
 class _Buffers:
@@ -178,7 +205,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     count : callable, optional
         Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`, or with class weights
         `lambda part: weight[part["labels"]].sum()`. Else all along the first axis; then the loss of each batch that is split is compared with
-        that of its parts, which takes two passes without gradients. With a count only the first batch is.
+        that of its parts, which takes two passes without gradients. With a count only the first batch is whose parts count differently.
     scaler : torch.amp.GradScaler, optional
         Gradients are unscaled before they are clipped; it is updated once.
     clip_norm : float, optional
@@ -197,24 +224,44 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     StepInterrupted
         Memory ran out in the optimizer's own step.
     """
-    step = _made(model, loss_fn, optimizer, batch, count, reduction, scaler, over)
+    together = _agreement_of(model)
+
+    def begun() -> Tuple[_Step, _Known, int]:
+        step = _made(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+        _check_options(batch_norm, in_batch, clip_norm)
+        length, known = length_of(batch), _known.setdefault(inner(model), _Known())
+        return step, known, positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
+    step, known, first = together.each(begun)
+    try:
+        loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
+        loss = step.exchange(loss)
+    except BaseException:  # also Ctrl-C: no half gradients are left
+        step.grads.put_back()
+        raise
+    step.grads.add_up()
+    norm, stepped = together.each(lambda: _apply(step, clip_norm))
+    return StepResult(loss, sum(part.items for part in pieces), len(pieces), tries, norm, stepped)
+
+
+def _agreement_of(model: Any) -> Agreement:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+    return agreement(model.process_group) if isinstance(model, torch.nn.parallel.DistributedDataParallel) else Agreement()
+
+
+def _check_options(batch_norm: str, in_batch: str, clip_norm: Optional[float]) -> None:
     for name, value in (("batch_norm", batch_norm), ("in_batch", in_batch)):
         if value not in _CHOICES:
             raise InvalidRequest(text("{}: {!r} is none of {}", name, value, ', '.join(_CHOICES)), "E0003")
     if clip_norm is not None:
-        clip_norm = number("clip_norm", clip_norm, above=True)
-    length, known = length_of(batch), _known.setdefault(inner(model), _Known())
-    first = positive("parts", parts) if parts is not None else max(1, -(-length // known.items) if known.items else 1)
-    loss, pieces, tries = _until_it_fits(step, first, (batch_norm, in_batch), known, report)
-    step.exchange()
-    norm, stepped = _apply(step, clip_norm)
-    return StepResult(step.together.sum(loss), sum(part.items for part in pieces), len(pieces), tries, norm, stepped)
+        number("clip_norm", clip_norm, above=True)
 
 
-def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional[Count], reduction: str, scaler: Any, over: str) -> _Step:
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(model, torch.nn.Module):
-        raise InvalidRequest(text("model: a {} is no torch.nn.Module", type(model).__name__))
+def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional[Count], reduction: str, scaler: Any, over: str,
+          together: Agreement) -> _Step:
+    torch = sys.modules["torch"]
+    check_over(over)
     _check_callables(torch, loss_fn, optimizer, count, scaler)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
@@ -222,14 +269,10 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     if "FullyShardedDataParallel" in kinds or "FSDPModule" in kinds or "DeepSpeedEngine" in kinds:
         raise Unsupported(text("{} exchanges parameters within a pass: a rank that has run out of memory cannot leave it", type(model).__name__), "E0565",
                           text("parts=… in berth.accumulate, with a number that fits in every rank"))
-    ranked = isinstance(model, torch.nn.parallel.DistributedDataParallel)
-    together = agreement(model.process_group) if ranked else Agreement()
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
         raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
                           text("GroupNorm, or BatchNorm of each rank's own"))
-    if ranked:
-        _share_buffers(torch, model, together)
-    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together)
+    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer))
 
 
 def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
@@ -247,6 +290,8 @@ def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scale
 
 def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
     """What DistributedDataParallel does at the beginning of a pass: here, where no rank can be missing."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return
     if together.ranks > 1 and getattr(model, "broadcast_buffers", False):
         distributed = torch.distributed
         number = getattr(distributed, "get_global_rank", None) or distributed.distributed_c10d._get_global_rank
@@ -257,7 +302,9 @@ def _share_buffers(torch: Any, model: Any, together: Agreement) -> None:
 
 
 def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, report: bool) -> Tuple[float, List[Part], int]:
-    state, buffers, tries = kept(), _Buffers(step.model), 0
+    _share_buffers(sys.modules["torch"], step.model, step.together)
+    state, tries = kept(), 0
+    buffers = step.together.each(lambda: _Buffers(step.model))
     length = length_of(step.batch)
     parts = step.together.most(min(parts, max(1, length)))
     lack: Optional[BaseException] = None
@@ -265,7 +312,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         tries += 1
         if parts > 1:
             _check(step, parts, allowed, known, lack)
-        pieces = weighed(divided(step.batch, parts, step.count), step.together, step.over)
+        pieces = weighed(step.together.each(lambda: divided(step.batch, parts, step.count)), step.together, step.over)
         said, result = _try(step, pieces)
         most = step.together.most(said)
         if most == _FITS:
@@ -273,14 +320,17 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
             if len(pieces) > 1 or tries > 1:
                 known.items = max(len(pieces) and -(-length // len(pieces)), 1)
             return float(result), pieces, tries
-        step.optimizer.zero_grad(set_to_none=True)
+        step.grads.clear()
         why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
         failed = result if said == FAILED else None
         lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
         del result
         release_memory(thorough=tries > 1)
-        buffers.restore()
         state.restore()
+        if most == _SPLIT:
+            step.together.each(buffers.restore)
+        else:  # all ranks end here
+            buffers.restore()
         if failed is not None:
             raise failed
         if most == FAILED:
@@ -295,24 +345,20 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
 
 def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
     """Whether the gradients fitted, and the loss or the exception."""
-    step.optimizer.zero_grad(set_to_none=True)
+    step.grads.clear()
     try:
         good, result = attempt(step.gradients, (pieces,), {})
     except Exception as problem:
         if step.together.ranks == 1:
-            step.optimizer.zero_grad(set_to_none=True)
             raise
         return FAILED, problem
-    except BaseException:  # Ctrl-C: no half gradients are left
-        step.optimizer.zero_grad(set_to_none=True)
-        raise
     if good:
         return _FITS, result
     return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
 
 
 def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
-    """Once for a model, a loss and a count; each batch of a mean without a count, whose items may weigh otherwise than those before. All ranks
+    """Once for a model, a loss and a count, with a batch whose parts count differently; each batch of a mean without a count, whose items may weigh otherwise than those before. All ranks
     refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it goes on with a smaller batch, which
     needs no parts."""
     each = step.count is None and step.reduction == "mean"
@@ -327,12 +373,18 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
     if problem is not None:
-        step.optimizer.zero_grad(set_to_none=True)
         raise problem from lack
     if said:
         raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
-    if not each:
+    if not each and not _is_even(step, parts):
         known.losses = [*known.losses[-9:], Looked(step.loss_fn, step.count)]
+
+
+def _is_even(step: _Step, parts: int) -> bool:
+    """All parts count alike, as where nothing is padded: that tells nothing of a batch whose parts do not, so it is looked at as well."""
+    if step.count is None or step.reduction != "mean":
+        return False
+    return len({part.items / length_of(part.data) for part in divided(step.batch, parts, step.count)}) == 1
 
 
 def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bool]:

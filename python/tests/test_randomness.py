@@ -36,6 +36,22 @@ def drawn():
     return said
 
 
+class Late(unittest.TestCase):
+    @unittest.skipIf(numpy is None, "no NumPy")
+    def test_a_generator_that_numpy_loads_in_the_try_is_put_back(self):
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+            import sys, berth, numpy
+            drew = []
+            @berth.retry(first=0.0, report=False)
+            def step():
+                drew.append(float(numpy.random.rand()))
+                if len(drew) < 3: raise MemoryError
+            step()
+            assert len(set(drew)) == 1, drew
+            """)], env={"PYTHONPATH": str(HERE.parent)}, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Kept(unittest.TestCase):
     def check(self):
         for turn in range(200):

@@ -159,6 +159,50 @@ class Ranks(unittest.TestCase):
             """)
         self.assertEqual(said, ["RankFailed\n", "KeyError\n"])
 
+    def test_what_fails_in_one_rank_alone_is_told_to_the_other(self):
+        """Before they have agreed on anything, between two agreements, and after the last."""
+        said = self.both("""
+            model = torch.nn.parallel.DistributedDataParallel(make())
+            def fails(*_): raise KeyError("count")
+            class Out(torch.optim.SGD):
+                def step(self): raise RuntimeError(OOM)
+            class Writes(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.line = torch.nn.Linear(6, 1); self.register_buffer("memory", torch.zeros(1 << 19))
+                def forward(self, x):
+                    if rank == 1: self.memory.add_(1)
+                    return self.line(x)
+            def short(model, part):
+                out = plain(model, part)
+                if len(part[0]) > 3 and torch.is_grad_enabled(): raise RuntimeError(OOM)
+                return out
+            plainly = torch.optim.SGD(model.parameters(), 0.1)
+            bad = {"unequal": dict(batch=(batch[0], batch[1][:2])), "empty": dict(batch=(batch[0][:0], batch[1][:0])), "count": dict(count=fails),
+                   "over": dict(over="x"), "parts": dict(parts=0), "clip": dict(clip_norm=-1), "optimizer": dict(optimizer=Out(model.parameters(), 0.1)),
+                   "written": dict(model=torch.nn.parallel.DistributedDataParallel(Writes(), broadcast_buffers=False), loss_fn=short)}
+            for name, options in bad.items():
+                wish = dict(model=model, loss_fn=plain, optimizer=plainly, batch=batch, report=False)
+                if rank == 1 or name == "written": wish.update(options)
+                try: berth.split_step(**wish)
+                except Exception as problem: print(name, type(problem).__name__)
+            try: berth.accumulate(batch, 0 if rank == 1 else 2, model=model)
+            except Exception as problem: print("accumulate", type(problem).__name__)
+            def smaller(size):
+                if rank == 1: raise KeyError(size)
+                return size // 2
+            @berth.fit_batch(start=8, reduce_batch_size_fn=smaller, report=False)
+            def train(size): raise RuntimeError(OOM)
+            try: train()
+            except Exception as problem: print("fit", type(problem).__name__)
+            print(berth.split_step(model, plain, plainly, batch).parts)
+            """)
+        names = ["unequal", "empty", "count", "over", "parts", "clip", "optimizer", "written", "accumulate", "fit"]
+        kinds = ["InvalidRequest", "InvalidRequest", "KeyError", "InvalidRequest", "InvalidRequest", "InvalidRequest", "StepInterrupted",
+                 "StepInterrupted", "InvalidRequest", "KeyError"]
+        self.assertEqual([one.splitlines() for one in said], [[f"{name} RankFailed" for name in names] + ["1"],
+                                                              [f"{name} {kind}" for name, kind in zip(names, kinds)] + ["1"]])
+
     def test_what_never_fits_ends_in_all_ranks(self):
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make())

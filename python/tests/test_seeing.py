@@ -99,6 +99,17 @@ class OnOne(OnAMachine):
         self.assertEqual(self.prints(code), "3 5 0.2 0 True True True\ndevice True\n")
         self.assertEqual(self.prints("print([row.name for row in berth.memory_summary()])", BERTH_LIBRARY="/nowhere"), "['host']\n")
 
+    def test_no_driver_is_loaded_for_it(self):
+        code = """
+            import types
+            torch = types.ModuleType('torch'); sys.modules['torch'] = torch
+            def loads(): raise AssertionError('to ask whether there is a device loads the driver')
+            torch.cuda = types.SimpleNamespace(is_available=loads, device_count=loads, is_initialized=lambda: False)
+            berth.release_memory()
+            print([row.name for row in berth.memory_summary()][-1])
+            """
+        self.assertEqual(self.prints(code), "host\n")
+
     def test_one_limit_for_all_frameworks(self):
         code = """
             from berth import limiting

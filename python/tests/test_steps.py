@@ -114,6 +114,20 @@ class Gradients(unittest.TestCase):
                         part.share(said, reduction).backward()
             self.assertLess(relative(flat(one.grad for one in model.parameters()), whole), 1e-6)
 
+    def test_a_part_of_padding_alone_adds_nothing(self):
+        model = torch.nn.Linear(3, 1)
+        x, mask = torch.randn(6, 3), torch.tensor([1.0, 1, 0, 0, 1, 0])
+
+        def mean(part):
+            return (model(part["x"]).squeeze(1) * part["mask"]).sum() / part["mask"].sum()
+        whole = torch.autograd.grad(mean({"x": x, "mask": mask}), list(model.parameters()))
+        parts = berth.accumulate({"x": x, "mask": mask}, 3, count=lambda part: part["mask"].sum())
+        for part in parts:
+            with part:
+                part.share(mean(part.data)).backward()
+        self.assertEqual([(part.items, part.at, part.of, part.last) for part in parts], [(2, 0, 2, False), (1, 1, 2, True)])
+        self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
+
     def test_what_belongs_to_all_items_is_in_every_part(self):
         model = torch.nn.Linear(3, 1)
         batch = (torch.randn(5, 3), None, [1.0, 2.0, 3.0, 4.0, 5.0], torch.tensor(2.0))
@@ -154,6 +168,26 @@ class Gradients(unittest.TestCase):
             done = berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.0), tuple(batch), parts=3)
             self.assertEqual((done.parts, done.items), (3, 5))
             self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
+
+    def test_autocast_may_be_around_it(self):
+        torch.manual_seed(1)
+        model, batch = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)), (torch.randn(12, 6), torch.randn(12, 1))
+
+        def loss(model, part):
+            return F.mse_loss(model(part[0]).float(), part[1])
+        other = copy.deepcopy(model)
+        for _ in range(2):  # also from the weights that the first step has made
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                optimizer = torch.optim.SGD(other.parameters(), 0.1)
+                optimizer.zero_grad()
+                loss(other, batch).backward()
+            optimizer.step()
+        whole = flat(other.parameters())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for _ in range(2):
+                berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, parts=3)
+        self.assertTrue(all(one.grad is not None for one in model.parameters()))
+        self.assertLess(relative(flat(model.parameters()), whole), 1e-2)
 
     def test_the_scaler_and_clipping_are_used_once(self):
         class Scaler:
@@ -232,6 +266,38 @@ class Recovery(unittest.TestCase):
         failing.sizes.clear()
         self.assertEqual(berth.split_step(model, failing, optimizer, batch, report=False).tries, 1, "the size that fitted is kept")
         self.assertEqual(failing.sizes, [3] * 4)
+
+    def test_gradients_of_others_parameters_are_of_this_step_alone(self):
+        """Of those that another optimizer steps: what they had before, and what this step adds, and nothing of a failed try."""
+        class Fails(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                raise RuntimeError(OOM)
+
+        def loss(model, part, most):
+            return F.mse_loss(model[2](torch.tanh(model[0](part[0] if len(part[0]) <= most else Fails.apply(part[0].requires_grad_())))), part[1])
+        model, batch = self.model()
+        whole = torch.autograd.grad(loss(model, batch, 12), list(model.parameters()))
+        for before in (None, 1.0):
+            for most in (12, 4, 0):
+                model.zero_grad(set_to_none=True)
+                if before:
+                    model[0].weight.grad = torch.ones_like(model[0].weight)
+                optimizer = torch.optim.SGD(model[2].parameters(), 0.0)
+                if most:
+                    berth.split_step(model, lambda model, part: loss(model, part, most), optimizer, batch, report=False)
+                    expected = whole[0] + (before or 0.0)
+                    self.assertLess(relative(flat([model[0].weight.grad]), flat([expected])), 1e-6)
+                else:
+                    self.assertRaises(berth.DoesNotFit, berth.split_step, model, lambda model, part: loss(model, part, 0), optimizer, batch, report=False)
+                    self.assertIsNone(model[0].bias.grad)
+                    self.assertEqual(model[0].weight.grad is None, before is None)
+                    if before:
+                        self.assertTrue(torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight)))
 
     def test_one_item_that_does_not_fit_is_said(self):
         model, batch = self.model()
@@ -313,127 +379,6 @@ class Recovery(unittest.TestCase):
         with self.assertRaises(berth.StepInterrupted) as caught:
             berth.split_step(model, Failing(self.loss, 6), torch.optim.SGD(model.parameters(), 0.1), batch, report=False)
         self.assertIn("memory", str(caught.exception))
-
-
-class Refused(unittest.TestCase):
-    def step(self, model, loss, batch, **options):
-        return berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, **options)
-
-    def test_batch_normalisation_is_named(self):
-        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
-        batch = (torch.randn(12, 6), torch.randn(12, 1))
-        with self.assertRaises(berth.NotSplittable) as caught:
-            self.step(model, Recovery.loss, batch, parts=2)
-        self.assertIn("1 (BatchNorm1d)", str(caught.exception))
-        self.step(model, Recovery.loss, batch)
-        model[1].eval()
-        self.step(model, Recovery.loss, batch, parts=2)
-
-    def test_a_smaller_batch_does_where_parts_do_not(self):
-        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
-        data, failing = (torch.randn(32, 6), torch.randn(32, 1)), Failing(Recovery.loss, 8)
-
-        @berth.fit_batch(start=32, report=False)
-        def train(batch_size):
-            done = self.step(model, failing, tuple(one[:batch_size] for one in data), report=False)
-            return batch_size, done.parts
-        self.assertEqual(train(), (8, 1))
-
-    def test_layers_that_write_at_each_pass_are_named(self):
-        batch = (torch.randn(8, 6), torch.randn(8, 4))
-        for layer, word in ((torch.nn.utils.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
-                            (torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(6, 4)), "SpectralNorm"),
-                            (torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2, track_running_stats=True), torch.nn.Flatten(),
-                                                 torch.nn.Linear(6, 4)), "InstanceNorm1d")):
-            with self.assertRaises(berth.NotSplittable) as caught:
-                self.step(layer, Recovery.loss, batch, parts=2)
-            self.assertIn(word, str(caught.exception))
-            self.step(layer, Recovery.loss, batch)
-        self.step(torch.nn.Sequential(torch.nn.Unflatten(1, (2, 3)), torch.nn.InstanceNorm1d(2), torch.nn.Flatten(), torch.nn.Linear(6, 4)), Recovery.loss,
-                  batch, parts=2)
-
-    def test_losses_between_items_are_found(self):
-        def pairs(model, part):
-            left, right = F.normalize(model(part[0])), F.normalize(model(part[1]))
-            return F.cross_entropy(left @ right.T / 0.1, torch.arange(len(left)))
-
-        def info_nce(model, part):
-            return pairs(model, part)
-
-        def wrong_count(model, part):
-            return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
-        model, items = torch.nn.Linear(6, 8), torch.randn(12, 6)
-        labels = torch.tensor([1, -100, -100, -100] + [2] * 8)
-        for loss, batch in ((pairs, (items, torch.randn(12, 6))), (info_nce, (items, items)), (wrong_count, (items, labels))):
-            with self.assertRaises(berth.NotSplittable, msg=loss.__name__):
-                self.step(model, loss, batch, parts=2)
-            self.assertTrue(model.training)
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                self.step(model, loss, batch, parts=2, in_batch="warn")
-            self.assertEqual([one.category for one in said], [berth.SplitWarning])
-        self.step(model, wrong_count, (items, labels), parts=2, count=lambda part: (part[1] != -100).sum())
-
-    def test_each_batch_is_looked_at_and_all_of_it(self):
-        """Padding that the first items, the first batch, or the first loss of these lines do not have."""
-        def mean(model, part):
-            return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
-
-        def made(pairs):
-            return lambda model, part: (model(part[0]) @ model(part[0]).T).logsumexp(1).mean() if pairs else (model(part[0]) ** 2).mean()
-        torch.manual_seed(4)
-        model, items, labels = torch.nn.Linear(6, 8), torch.randn(16, 6), torch.randint(0, 8, (16,))
-        late = labels.clone()
-        late[9:15] = -100
-        self.step(model, mean, (items, labels), parts=2)
-        for parts in (2, 4):
-            with self.assertRaises(berth.NotSplittable):
-                self.step(model, mean, (items, late), parts=parts)
-        self.step(model, mean, (items, late), parts=2, count=lambda part: (part[1] != -100).sum())
-        count = len
-        self.step(model, made(False), (items,), parts=2, count=lambda part: count(part[0]))
-        with self.assertRaises(berth.NotSplittable):
-            self.step(model, made(True), (items,), parts=2, count=lambda part: count(part[0]))
-
-        def short(model, part):  # of memory: it is compared in groups
-            if len(part[0]) > 8:
-                raise RuntimeError(OOM)
-            return mean(model, part)
-        with self.assertRaises(berth.NotSplittable):
-            self.step(model, short, (items, late), parts=2)
-
-    def test_weights_of_classes_are_counted(self):
-        torch.manual_seed(5)
-        model, items, labels = torch.nn.Linear(6, 8), torch.randn(16, 6), torch.randint(0, 8, (16,)).sort().values
-        weight = torch.linspace(0.1, 5, 8)
-
-        def weighted(model, part):
-            return F.cross_entropy(model(part[0]), part[1], weight=weight)
-        with self.assertRaises(berth.NotSplittable):
-            self.step(model, weighted, (items, labels), parts=2)
-        whole = torch.autograd.grad(weighted(model, (items, labels)), list(model.parameters()))
-        berth.split_step(model, weighted, torch.optim.SGD(model.parameters(), 0.0), (items, labels), parts=3, count=lambda part: weight[part[1]].sum())
-        self.assertLess(relative(flat(one.grad for one in model.parameters()), flat(whole)), 1e-6)
-
-    def test_bad_requests_are_named(self):
-        model, batch = torch.nn.Linear(2, 1), (torch.randn(4, 2), torch.randn(4, 1))
-        bad = [((model, Recovery.loss, (one for one in batch)), {}), ((model, Recovery.loss, (torch.zeros(0, 2), torch.zeros(0, 1))), {}),
-               ((model, Recovery.loss, (batch[0], batch[1][:2])), {}), ((model, Recovery.loss, batch), {"parts": 0}),
-               ((model, Recovery.loss, batch), {"reduction": "max"}), ((model, Recovery.loss, batch), {"over": "x"}),
-               ((model, Recovery.loss, batch), {"batch_norm": "x"}), ((model, Recovery.loss, batch), {"count": lambda part: 0}),
-               ((model, Recovery.loss, batch), {"count": lambda part: -1}), ((model, lambda model, part: model(part[0]), batch), {}),
-               ((model, lambda model, part: 1.0, batch), {})]
-        for words, options in bad:
-            with self.assertRaises(berth.InvalidRequest, msg=str(options)) as caught:
-                self.step(*words, **options)
-            self.assertIsInstance(caught.exception, berth.BerthError)
-        self.assertRaises(berth.InvalidRequest, berth.split_step, lambda x: x, Recovery.loss, None, batch)
-        with self.assertRaises(berth.Unsupported):
-            berth.split_step(model, Recovery.loss, torch.optim.LBFGS(model.parameters()), batch)
-        for parts in (0, -1, True, 1.5):
-            self.assertRaises(berth.InvalidRequest, berth.accumulate, [1, 2], parts)
-        self.assertEqual([part.items for part in berth.accumulate(list(range(7)), 3)], [2, 2, 3])
-        self.assertEqual(len(berth.accumulate([1, 2], 9)), 2)
 
 
 class RealMemory(unittest.TestCase):

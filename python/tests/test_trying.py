@@ -283,7 +283,7 @@ class Batches(unittest.TestCase):
             with self.assertRaises(berth.InvalidRequest) as caught:
                 call()
             self.assertEqual(caught.exception.hint, hint)
-        for wrong in ({"first": -1}, {"jitter": "much"}, {"most": float("nan")}):
+        for wrong in ({"first": -1}, {"jitter": "much"}, {"jitter": 5}, {"most": float("nan")}):
             self.assertRaises(berth.InvalidRequest, berth.retry(**wrong), print)
 
     def test_what_has_only_begun_is_refused(self):
