@@ -5,7 +5,6 @@
 #include <cstring>
 #include <set>
 
-#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -95,16 +94,7 @@ class Resolver {
   }
 
   [[nodiscard]] Error not_found(const std::string& word) const {
-    const std::string shown = printable(word);
-    const bool is_script = word.ends_with(".py") && is_file(absolute(word));
-    if (word.find('/') != std::string::npos && is_file(absolute(word)))
-      return {ErrorCode::kInvalidArgument, "E0823",
-              text("cannot execute {}: {}", shown, error_words(EACCES)),
-              is_script ? "berth doctor -- python " + shell_word(shown)
-                        : "chmod +x " + shell_word(shown)};
-    return {
-        ErrorCode::kInvalidArgument, "E0823", text("there is no command {}", shown),
-        is_script ? "berth doctor -- python " + shown : "command -v " + shown + "; echo \"$PATH\""};
+    return no_command(word, is_file(absolute(word)));
   }
 
   /// The words that the first one would start; none: it is what runs in the end.

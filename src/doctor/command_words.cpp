@@ -1,8 +1,12 @@
 #include "doctor/command_words.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
+#include "base/text.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -75,6 +79,19 @@ std::optional<std::string> expanded_word(
     out += value.empty() ? std::string(other) : value;
   }
   return out;
+}
+
+Error no_command(const std::string& word, bool is_there) {
+  const std::string shown = printable(word);
+  const bool is_script = word.ends_with(".py") && is_there;
+  if (word.find('/') != std::string::npos && is_there)
+    return {ErrorCode::kInvalidArgument, "E0823",
+            text("cannot execute {}: {}", shown, error_words(EACCES)),
+            is_script ? "berth doctor -- python " + shell_word(shown)
+                      : "chmod +x " + shell_word(shown)};
+  return {
+      ErrorCode::kInvalidArgument, "E0823", text("there is no command {}", shown),
+      is_script ? "berth doctor -- python " + shown : "command -v " + shown + "; echo \"$PATH\""};
 }
 
 }  // namespace berth::doctor

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace berth::doctor {
 
 template <typename Names>
@@ -35,5 +37,8 @@ template <typename Names>
 
 /// Whether the word has a "$NAME" of these.
 [[nodiscard]] bool names_any(std::string_view word, const std::set<std::string>& names);
+
+/// E0823: nothing of that name can be executed; `is_there`: a file of that name is.
+[[nodiscard]] Error no_command(const std::string& word, bool is_there);
 
 }  // namespace berth::doctor
