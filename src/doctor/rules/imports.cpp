@@ -311,7 +311,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a library that a framework needs and that is not here"), "", soname_missing},
     {"LIB05", Layer::kLibraries, Severity::kFatal, true,
      msgid("a library without a symbol that is wanted of it"), "LIB08 LIB09", symbol_missing},
-    {"LIB12", Layer::kLibraries, Severity::kFatal, false,
+    {"LIB12", Layer::kLibraries, Severity::kFatal, true,
      msgid("a C or C++ library older than a framework needs"), "", libc_too_old},
 });
 
