@@ -153,7 +153,7 @@ class Lease:
     def _why(self) -> Dict[str, Any]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_why(self._handle, ctypes.byref(pointer)):
-            return {"message": f"job {self.job} waits its turn", "hint": ""}
+            return {"message": text("job {} waits its turn", self.job), "hint": ""}
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:

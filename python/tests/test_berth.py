@@ -146,6 +146,19 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code), "E0568\nE0568\nE0551\n")
 
+    def test_a_framework_that_does_not_see_the_leases_gpu_is_warned_of(self):
+        code = """
+            import types, warnings
+            torch = types.ModuleType('torch'); sys.modules['torch'] = torch
+            torch.cuda = types.SimpleNamespace(is_available=lambda: False, is_initialized=lambda: False)
+            torch.device = str
+            warnings.simplefilter('always')
+            for gpus in (1, 0):
+                with berth.lease(gpus=gpus) as lease, warnings.catch_warnings(record=True) as said:
+                    print(lease.device('torch'), [(one.filename, 'PyTorch sees none' in str(one.message)) for one in said])
+            """
+        self.assertEqual(self.prints(code), "cpu [('<string>', True)]\ncpu []\n")
+
     def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
         code = """
             import asyncio, threading
