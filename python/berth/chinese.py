@@ -30,6 +30,7 @@ MESSAGES: Dict[str, str] = {
     "the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands against it: "
     "berth doctor": "租约中有 GPU，但 {} 看不到任何 GPU：改用 CPU 继续（它是 CPU 版，或需要更新的驱动）。原因可查：berth doctor",
     "{} gives a {}, which begins only later: it cannot be tried again": "{} 给出 {}，它以后才开始：因此不能重试",
+    "{!s}: there is no such file": "{!s}：没有这个文件",
     "{}: {!r} is none of {}": "{}：{!r} 不是下列之一：{}",
     "{}: {!r} is no text": "{}：{!r} 不是文本",
     "{}: {!r} has a zero in it, where it would end": "{}：{!r} 中有零字符，会在那里中断",

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library
-from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from
+from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from, in_python
 from .language import text
 from .leases import Size, request_of
 
@@ -127,7 +127,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
     except (OSError, ValueError):
         raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
     if "error" in said:
-        raise error_from(said)
+        raise in_python(error_from(said), "berth.run([…], {})")
     outcome = str((said.get("outcome") or {}).get("class"))
     if outcome == "not_found":
         raise NotFound(text("{!s}: there is no such command", command[0]), "E0510")

@@ -159,6 +159,20 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code), "cpu [('<string>', True)]\ncpu []\n")
 
+    def test_hints_are_in_the_words_of_the_call(self):
+        code = """
+            for call in (lambda: berth.lease(gpus=5).__enter__(), lambda: berth.lease(memory='8GiB', gpus=2).__enter__(),
+                         lambda: berth.lease(share=0.5).__enter__(), lambda: berth.run(['true'], gpus=9)):
+                try: call()
+                except berth.BerthError as problem: print(problem.hint.split('\\n'))
+            try: berth.doctor('/nowhere/train.py')
+            except berth.NotFound as problem: print(problem)
+            """
+        done = self.python(code)
+        self.assertEqual(done.stdout, "['berth.lease(gpus=1)', \"berth.lease(memory='23GiB')\"]\n" * 2 +
+                         "[\"berth.lease(memory='8GiB', share='30%')\"]\n['berth.run([…], gpus=1)', \"berth.run([…], memory='23GiB')\"]\n"
+                         "/nowhere/train.py: there is no such file (E0110)\n", done.stderr)
+
     def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
         code = """
             import asyncio, threading
