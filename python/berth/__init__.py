@@ -72,14 +72,15 @@ __all__ = sorted(_MODULE_OF)
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "torch":  # a module of ours: PyTorch is loaded with it, and not before
-        return importlib.import_module(".torch", __name__)
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'berth' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
+    def __getattr__(name: str) -> Any:
+        if name == "torch":  # a module of ours: PyTorch is loaded with it, and not before
+            return importlib.import_module(".torch", __name__)
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'berth' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> List[str]:

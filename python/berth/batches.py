@@ -6,7 +6,8 @@ import functools
 import inspect
 import math
 import sys
-from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast
+import weakref
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Tuple, TypeVar, cast, overload
 
 from .agreement import FAILED, Agreement, RankFailed, agreement
 from .errors import BerthError, InvalidRequest
@@ -17,7 +18,7 @@ from .sizes import number
 
 __all__ = ["DoesNotFit", "find_batch", "fit_batch"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Given = TypeVar("Given", covariant=True)
 
 _POLICIES: Mapping[str, Callable[[int], int]] = {"halve": lambda size: size // 2, "x0.9": lambda size: min(size - 1, int(size * 0.9))}
 
@@ -28,14 +29,58 @@ class DoesNotFit(BerthError, MemoryError):
     may_try_again = False
 
 
-def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
+class Fitted(Protocol[Given]):
+    """A function that gets its batch size from `fit_batch`."""
+
+    batch_size: Optional[int]
+
+    def __call__(self, *args: Any, **named: Any) -> Given: ...
+
+    def __get__(self, owner: Any, kind: Any = None) -> "Fitted[Given]": ...
+
+
+class _Sizes:
+    """That fitted: of each object whose method it is, without keeping the object alive."""
+
+    def __init__(self, method: bool) -> None:
+        self._method = method
+        self._of: Dict[int, Tuple[Any, int]] = {}
+
+    def get(self, last: Optional[int], args: Tuple[Any, ...]) -> Optional[int]:
+        if not self._method or not last or not args:
+            return last
+        held = self._of.get(id(args[0]))
+        return held[1] if held is not None and held[0]() is args[0] else None
+
+    def put(self, size: int, args: Tuple[Any, ...]) -> None:
+        if not self._method or not args:
+            return
+        at = id(args[0])
+        try:
+            self._of[at] = (weakref.ref(args[0], lambda _: self._of.pop(at, None)), size)
+        except TypeError:  # it cannot be known again: each of its calls begins anew
+            pass
+
+
+@overload
+def fit_batch(function: Callable[..., Given], start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Fitted[Given]: ...
+
+
+@overload
+def fit_batch(function: None = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
+              policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None,
+              group: Any = None) -> Callable[[Callable[..., Given]], Fitted[Given]]: ...
+
+
+def fit_batch(function: Optional[Callable[..., Any]] = None, start: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None, *, least: int = 1,
               policy: str = "halve", report: bool = True, starting_batch_size: Optional[int] = None, group: Any = None) -> Any:
     """Calls a function with a batch size, and again with a smaller one each time memory runs out: as its first argument, in methods after `self`,
     or where one stands that is called `batch_size`.
 
     It begins anew with each size, so it makes its loader, and whatever has the size in it, itself. The size that fitted is kept in the function's
-    `batch_size`, and is where the next call begins. Code for accelerate's `find_executable_batch_size` moves over unchanged; where no size
-    fits, DoesNotFit is raised, with what was raised last as its cause.
+    `batch_size`, and is where the next call begins; of a method each object has its own (accelerate keeps one for all of them). Code for accelerate's
+    `find_executable_batch_size` moves over unchanged; where no size fits, DoesNotFit is raised, with what was raised last as its cause.
 
     Parameters
     ----------
@@ -71,22 +116,30 @@ def fit_batch(function: Optional[Function] = None, start: int = 128, reduce_batc
     check_callable(function, "fit_batch", "start")
     name, place, places = _where(function)
     smaller = _POLICIES[policy] if reduce_batch_size_fn is None else _asked(reduce_batch_size_fn)
-    call = cast(Callable[..., Any], function)
+    call, sizes = function, _Sizes(_is_method(function))
     sized = call if place == 0 else _with_size_first(call, name, place)
 
     @functools.wraps(call)
     def fitted(*args: Any, **named: Any) -> Any:
         if name in named or len(args) >= places:
             raise InvalidRequest(text("{} gets its {} from fit_batch: call it without", name_of(call), name), hint=f"{name_of(call)}(…)")
-        size = getattr(fitted, "batch_size")
+        size = sizes.get(getattr(fitted, "batch_size"), args)
         if not size:  # a size that has fitted is tried as it is: collecting takes longer than most calls
             size = first
             release_memory()
         result, size = _smaller_until_it_fits(sized, size, args, named, (least, smaller, report), agreement(group))
         setattr(fitted, "batch_size", size)
+        sizes.put(size, args)
         return result
     setattr(fitted, "batch_size", None)  # and none that the function has itself
-    return fitted
+    return cast(Any, fitted)
+
+
+def _is_method(call: Callable[..., Any]) -> bool:
+    try:
+        return next(iter(inspect.signature(call).parameters), "") in ("self", "cls")
+    except (TypeError, ValueError):
+        return False
 
 
 def _first(start: Any, least: Any) -> int:
@@ -249,7 +302,8 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
             fits = size
         else:
             fails, lack = size, result
-        size = min(max(math.isqrt(max(fits, 1) * fails), fits + 1), fails - 1)
+        middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, each size is one
+        size = min(max(middle, fits + 1), fails - 1)
     release_memory()
     if fits < least:
         raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack

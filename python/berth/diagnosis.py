@@ -8,7 +8,7 @@ import sys
 from typing import Any, List, Mapping, Optional, Tuple, Union
 
 from . import _library
-from .errors import InvalidRequest
+from .errors import InvalidRequest, NotFound
 from .language import text
 
 __all__ = ["Diagnosis", "Finding", "doctor"]
@@ -64,6 +64,9 @@ def doctor(*files: Union[str, "os.PathLike[str]"], python: Optional[str] = None,
         words: List[str] = ["doctor", *map(os.fsdecode, files), "--python", os.fsdecode(python or sys.executable)]
     except TypeError:
         raise InvalidRequest(text("{}: {!r} is no text", "doctor", (*files, python)), "E0104") from None
+    for one in files:
+        if os.fsdecode(one) != "-" and not os.path.lexists(one):
+            raise NotFound(text("{!s}: there is no such file", os.fsdecode(one)), "E0110")
     said = _library.document(*words, *(["--static"] if static else []))
     findings = tuple(Finding(one["id"], one["severity"], one["title"], _words(one["evidence"]), _words(one["fix"]), one)
                      for one in said["findings"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Optional
 
 from .language import text, width
@@ -78,6 +79,19 @@ class TooLate(BerthError, RuntimeError):
     """It must be done before a framework has initialised the devices, and one has."""
 
     usual_id = "E0572"
+
+
+_OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
+_RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
+
+
+def in_python(problem: BerthError, call: str) -> BerthError:
+    """The same, with the options of `berth run` in its hint as arguments of this call of ours."""
+    def said(line: "re.Match[str]") -> str:
+        wishes = ["gpus=0" if name == "cpu" else f"{name}={value if value.isdecimal() else repr(value)}" for name, value in _OPTION.findall(line[1])]
+        return call.format(", ".join(wishes))
+    problem.hint = _RUN.sub(said, problem.hint)
+    return problem
 
 
 _BY_CODE = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Optional
+import warnings
+from typing import Any, Callable, Optional
 
 from .errors import InvalidRequest, Unsupported
 from .language import text
@@ -53,20 +54,33 @@ def needed(module: str, what: str, package: str = "") -> Any:
                           f"pip install {package or module.split('.')[0]}") from why
 
 
+def _gpus_of_jax(jax: Any) -> Any:
+    try:
+        return jax.devices("gpu")
+    except RuntimeError:
+        return []
+
+
+def _sees(gpus: Callable[[], Any], has_gpu: bool, framework: str) -> bool:
+    """Whether the framework sees a GPU, where there is one for it."""
+    if not has_gpu or gpus():
+        return has_gpu
+    warnings.warn(text("the lease has a GPU, and {} sees none: it goes on with the CPU (a build for the CPU, or for a later driver). What stands "
+                       "against it: berth doctor", framework), stacklevel=4)
+    return False
+
+
 def device_of(framework: str, has_gpu: bool) -> Any:
     """The framework's own object for the first visible GPU, or for its CPU."""
     if framework == "torch":
         torch = needed("torch", "Lease.device")
-        return torch.device("cuda" if has_gpu and torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if _sees(torch.cuda.is_available, has_gpu, "PyTorch") else "cpu")
     if framework == "jax":
         jax = needed("jax", "Lease.device")
-        try:
-            return jax.devices("gpu")[0] if has_gpu else jax.devices("cpu")[0]
-        except RuntimeError:
-            return jax.devices("cpu")[0]
+        return jax.devices("gpu" if _sees(lambda: _gpus_of_jax(jax), has_gpu, "JAX") else "cpu")[0]
     if framework in ("tf", "tensorflow"):
         tf = needed("tensorflow", "Lease.device")
-        return tf.device("/GPU:0" if has_gpu and tf.config.list_physical_devices("GPU") else "/CPU:0")
+        return tf.device("/GPU:0" if _sees(lambda: tf.config.list_physical_devices("GPU"), has_gpu, "TensorFlow") else "/CPU:0")
     if framework == "cupy":
         if not has_gpu:
             raise InvalidRequest(text("CuPy has no device on the CPU, and the lease has no GPU"), hint="berth.lease(gpus=1)")

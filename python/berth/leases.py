@@ -13,13 +13,14 @@ import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
-from .errors import InvalidRequest, Refused, TooLate, error_from
+from .errors import InvalidRequest, Refused, TooLate, error_from, in_python
 from .frameworks import device_of, initialised
 from .language import text
 from .sizes import device_bytes, number, permille_of, whole, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
+_CALL = "berth.lease({})"
 
 Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
@@ -114,7 +115,7 @@ class Lease:
         handle = ctypes.c_void_p()
         try:
             if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
-                raise _library.last_error()
+                raise in_python(_library.last_error(), _CALL)
         except BaseException:
             _held.remove(self)
             raise
@@ -138,14 +139,14 @@ class Lease:
     def _granted(self, milliseconds: int) -> Optional[Dict[str, Any]]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_wait(self._handle, milliseconds, ctypes.byref(pointer)):
-            raise _library.last_error()
+            raise in_python(_library.last_error(), _CALL)
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
         """Raises where that was long enough; says once what is waited for."""
         waited = time.monotonic() - begun
         if self._wait is not None and waited >= self._wait:
-            raise error_from({"error": {"code": "refused", "id": "E0412", **self._why()}})
+            raise in_python(error_from({"error": {"code": "refused", "id": "E0412", **self._why()}}), _CALL)
         if self._report and not self._told and waited > _NOTICE_SECONDS:
             self._told = True
             print(text("berth: waiting: {}", self._why()['message']), file=sys.stderr)
@@ -153,7 +154,7 @@ class Lease:
     def _why(self) -> Dict[str, Any]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_why(self._handle, ctypes.byref(pointer)):
-            return {"message": f"job {self.job} waits its turn", "hint": ""}
+            return {"message": text("job {} waits its turn", self.job), "hint": ""}
         return _library.taken(pointer) or {}
 
     def _check_devices(self) -> None:

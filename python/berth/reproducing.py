@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 import random
 import sys
@@ -83,7 +84,11 @@ def reproducible(seed: int = 0) -> Switches:
     >>> said = reproducible(7); first == random.random()
     True
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 32:
+    try:
+        seed = -1 if isinstance(seed, bool) else operator.index(seed)  # also NumPy's
+    except TypeError:
+        seed = -1
+    if not 0 <= seed < 1 << 32:
         raise InvalidRequest(text("seed: {!r} is not a whole number from 0 to 4294967295", seed), "E0104")
     random.seed(seed)
     done = [Switch("random.seed", str(seed), text("nothing"))]
@@ -229,7 +234,7 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
     """(of the tolerance, absolute, relative): the largest each."""
     if isinstance(a, (str, bytes, type(None))) or isinstance(b, (str, bytes, type(None))):
         if a != b:
-            raise _Differs(f"{path or 'the results'}: {a!r:.80} and {b!r:.80}")
+            raise _Differs(text("{}: {!r:.80} and {!r:.80}", path or text("the results"), a, b))
         return 0.0, 0.0, 0.0
     numpy = needed("numpy", "compare_outputs")
     (one, name), (other, other_name) = _array(a), _array(b)

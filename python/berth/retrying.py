@@ -13,6 +13,7 @@ import random
 import sys
 import time
 import traceback
+import types
 from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
@@ -111,7 +112,8 @@ def check_callable(function: Any, what: str, name: str) -> None:
 
 
 def _check(function: Callable[..., Any]) -> None:
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    call = getattr(type(function), "__call__", None)  # of an object that can be called
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call)):
         raise InvalidRequest(text("{} is a generator: what it has given already cannot be taken back, so it cannot be tried again",
                                   name_of(function)), "E0569",
                              text("retry the function that consumes it"))
@@ -184,9 +186,11 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
             print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),
                   file=sys.stderr)
         return pause
-    return (_awaited if inspect.iscoroutinefunction(function) else _called)(call, tries, between, same_random)
+    awaits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
+    return (_awaited if awaits else _called)(call, tries, between, same_random)
 
 
+_BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 Between = Callable[[int, BaseException, Optional[Steps]], float]
 
 
@@ -203,6 +207,10 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
                     steps.end()
             if good:
                 unused(state)
+                if isinstance(result, _BEGUN):
+                    getattr(result, "close", int)()
+                    raise InvalidRequest(text("{} gives a {}, which begins only later: it cannot be tried again", name_of(call),
+                                              type(result).__name__), "E0569", text("retry the function that consumes it"))
                 return result
             if at + 1 == tries:
                 raise result

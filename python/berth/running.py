@@ -12,9 +12,9 @@ import tempfile
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library
-from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from
+from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from, in_python
 from .language import text
-from .leases import request_of
+from .leases import Size, request_of
 
 __all__ = ["Finished", "run", "run_async"]
 
@@ -127,7 +127,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
     except (OSError, ValueError):
         raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
     if "error" in said:
-        raise error_from(said)
+        raise in_python(error_from(said), "berth.run([…], {})")
     outcome = str((said.get("outcome") or {}).get("class"))
     if outcome == "not_found":
         raise NotFound(text("{!s}: there is no such command", command[0]), "E0510")
@@ -158,8 +158,8 @@ def _files() -> Tuple["tempfile.TemporaryDirectory[str]", str]:
     return folder, os.path.join(folder.name, "report.json")
 
 
-def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[int, str, None] = None, share: Union[float, str, None] = None,
-        cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None, name: str = "", wait: bool = True, capture: bool = False,
+def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional[Size] = None, share: Union[float, str, None] = None,
+        cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None, name: str = "", wait: bool = True, capture: bool = False,
         input: Union[str, bytes, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """Runs a command on a free device, as `berth run` does, and waits for its end. Nothing that it started is left behind.
 
@@ -205,8 +205,8 @@ def run(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[in
         return _finished(report, code, done.stdout, done.stderr, command)
 
 
-async def run_async(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Union[int, str, None] = None,
-                    share: Union[float, str, None] = None, cpus: Optional[int] = None, devices: Optional[Sequence[Union[int, str]]] = None,
+async def run_async(command: Sequence[Word], *, gpus: Optional[int] = None, memory: Optional[Size] = None,
+                    share: Union[float, str, None] = None, cpus: Optional[int] = None, devices: Union[Sequence[Union[int, str]], int, None] = None,
                     name: str = "", wait: bool = True, capture: bool = False, input: Union[str, bytes, None] = None,
                     env: Optional[Mapping[str, str]] = None, cwd: Optional[Word] = None) -> Finished:
     """`run`, for programs with an event loop: others go on meanwhile. Where the task is cancelled, the command is ended."""

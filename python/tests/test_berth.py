@@ -146,6 +146,33 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(code), "E0568\nE0568\nE0551\n")
 
+    def test_a_framework_that_does_not_see_the_leases_gpu_is_warned_of(self):
+        code = """
+            import types, warnings
+            torch = types.ModuleType('torch'); sys.modules['torch'] = torch
+            torch.cuda = types.SimpleNamespace(is_available=lambda: False, is_initialized=lambda: False)
+            torch.device = str
+            warnings.simplefilter('always')
+            for gpus in (1, 0):
+                with berth.lease(gpus=gpus) as lease, warnings.catch_warnings(record=True) as said:
+                    print(lease.device('torch'), [(one.filename, 'PyTorch sees none' in str(one.message)) for one in said])
+            """
+        self.assertEqual(self.prints(code), "cpu [('<string>', True)]\ncpu []\n")
+
+    def test_hints_are_in_the_words_of_the_call(self):
+        code = """
+            for call in (lambda: berth.lease(gpus=5).__enter__(), lambda: berth.lease(memory='8GiB', gpus=2).__enter__(),
+                         lambda: berth.lease(share=0.5).__enter__(), lambda: berth.run(['true'], gpus=9)):
+                try: call()
+                except berth.BerthError as problem: print(problem.hint.split('\\n'))
+            try: berth.doctor('/nowhere/train.py')
+            except berth.NotFound as problem: print(problem)
+            """
+        done = self.python(code)
+        self.assertEqual(done.stdout, "['berth.lease(gpus=1)', \"berth.lease(memory='23GiB')\"]\n" * 2 +
+                         "[\"berth.lease(memory='8GiB', share='30%')\"]\n['berth.run([…], gpus=1)', \"berth.run([…], memory='23GiB')\"]\n"
+                         "/nowhere/train.py: there is no such file (E0110)\n", done.stderr)
+
     def test_leases_that_overlap_are_refused_or_put_back_in_any_order(self):
         code = """
             import asyncio, threading

@@ -57,6 +57,20 @@ class Precision(unittest.TestCase):
         self.assertAlmostEqual(losses["bf16"], losses["fp32"], delta=0.05 * losses["fp32"])
         self.assertEqual(berth.torch.amp(model, optimizer).precision, "fp32")
 
+    def test_why_is_said_in_chinese_too(self):
+        model, before = network(), os.environ.get("LC_ALL")
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        try:
+            for language, english in (("C.UTF-8", True), ("zh_CN.UTF-8", False)):
+                os.environ["LC_ALL"] = language
+                for precision in ("auto", "bf16"):
+                    self.assertEqual(berth.torch.amp(model, optimizer, precision).why.isascii(), english)
+                notes = berth.torch.quantize(model, "bf16").notes
+                self.assertEqual([one.isascii() for one in notes], [english] * len(notes))
+                self.assertTrue(notes)
+        finally:
+            os.environ.pop("LC_ALL") if before is None else os.environ.update(LC_ALL=before)
+
     def test_it_goes_with_a_split_step(self):
         data = (torch.randn(8, 64), torch.randn(8, 8))
         model = network()

@@ -76,6 +76,9 @@ class Same(unittest.TestCase):
         self.assertFalse(berth.compare_outputs(one, one * 1.01))
 
     def test_seeds_have_a_range(self):
+        if HAS_NUMPY:
+            import numpy
+            self.assertEqual(berth.reproducible(numpy.int64(7))[0].value, "7")
         for seed in (-1, True, 1.5, 1 << 32):
             self.assertRaises(berth.InvalidRequest, berth.reproducible, seed)
 

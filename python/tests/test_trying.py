@@ -7,6 +7,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import gc
 import io
 import math
 import os
@@ -16,6 +17,7 @@ import signal
 import sys
 import threading
 import unittest
+import weakref
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -130,6 +132,28 @@ class Again(unittest.TestCase):
         interrupted = berth.retry(first=0.0)(lambda: signal.raise_signal(signal.SIGINT))
         self.assertRaises(KeyboardInterrupt, interrupted)
 
+    def test_what_has_only_begun_is_refused(self):
+        class Generates:
+            def __call__(self):
+                yield 1
+
+        class Awaits:
+            async def __call__(self):
+                tries.append(1)
+                if len(tries) < 2:
+                    raise MemoryError
+                return "done"
+
+        async def coroutine():
+            return 1
+        self.assertRaises(berth.InvalidRequest, berth.retry, Generates())
+        for bad in (lambda: (one for one in "ab"), lambda: coroutine(), lambda: Generates()()):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.retry(bad)()
+            self.assertEqual(caught.exception.id, "E0569")
+        tries = []
+        self.assertEqual(asyncio.run(berth.retry(Awaits(), first=0.0, report=False)()), "done")
+
     def test_ctrl_c_between_two_tries_ends_it(self):
         tries = []
 
@@ -176,9 +200,10 @@ class Array:
 class Batches(unittest.TestCase):
     def test_the_search_ends_soon_and_near_the_largest(self):
         chance = random.Random(3)
-        for _ in range(60):
-            most = chance.choice([64, 1000, 8192])
+        for most in [64, 1000, 8192] * 20 + [17] * 10:
             start, largest, sizes = chance.randint(1, most), chance.randint(1, most), []
+            if most == 17:
+                start, largest = chance.choice([1, 17]), chance.choice([15, 16])
 
             def trial(size):
                 sizes.append(size)
@@ -263,6 +288,22 @@ class Batches(unittest.TestCase):
         for call in (lambda: Trainer().train(batch_size=2), lambda: Trainer().train(3, 4), lambda: fit(classmethod(lambda cls, size: size)),
                      lambda: fit(lambda self: 1), lambda: fit(lambda **named: 1)):
             self.assertRaises(berth.InvalidRequest, call)
+
+    def test_each_object_has_its_own_size(self):
+        class Trainer:
+            def __init__(self, most):
+                self.most, self.sizes = most, []
+
+            @berth.fit_batch(start=128, report=False)
+            def train(self, batch_size):
+                self.sizes.append(batch_size)
+                return Batches.fits(batch_size, self.most)
+        small, large = Trainer(20), Trainer(200)
+        self.assertEqual([small.train(), large.train(), small.train(), large.train(), Trainer(50).train()], [16, 128, 16, 128, 32])
+        self.assertEqual((small.sizes, large.sizes), ([128, 64, 32, 16, 16], [128, 128]))
+        kept, small = weakref.ref(small), None
+        gc.collect()
+        self.assertIsNone(kept(), "it is not kept alive")
 
     def test_a_size_of_the_functions_own_is_not_taken_for_one_that_fitted(self):
         class Trainer:

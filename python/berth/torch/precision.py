@@ -106,7 +106,7 @@ def amp(model: Any, optimizer: Any, precision: str = "auto") -> Amp:
     if halves and precision != "fp32":
         raise InvalidRequest(text("the model's parameters are {} already: they would be stepped in that", ', '.join(sorted(halves))), hint="model.float()")
     device = parameters[0].device.type
-    chosen, why = (_best(torch, device) if precision == "auto" else (precision, "as asked for"))
+    chosen, why = (_best(torch, device) if precision == "auto" else (precision, text("as asked for")))
     if chosen == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
         raise Unsupported(text("this GPU has no bf16"), "E0570", "precision='fp16'")
     if chosen == "fp16" and device == "cpu":
@@ -119,15 +119,15 @@ def _best(torch: Any, device: str) -> "tuple[str, str]":
     if device == "cuda":
         major = torch.cuda.get_device_capability()[0]
         if major >= 8 or getattr(torch.version, "hip", None):
-            return "bf16", "the GPU has it, and it needs no scaler"
+            return "bf16", text("the GPU has it, and it needs no scaler")
         if major >= 7:
-            return "fp16", "the GPU has fp16 at full speed and no bf16"
-        return "fp32", "this GPU is no faster with less"
+            return "fp16", text("the GPU has fp16 at full speed and no bf16")
+        return "fp32", text("this GPU is no faster with less")
     if device == "xpu":
-        return "bf16", "the GPU has it, and it needs no scaler"
+        return "bf16", text("the GPU has it, and it needs no scaler")
     if device == "mps":
-        return "fp32", "autocast on it is not the same in all versions: 'bf16' or 'fp16' to try"
-    return "fp32", "on a CPU less precision is mostly slower: 'bf16' to try"
+        return "fp32", text("autocast on it is not the same in all versions: 'bf16' or 'fp16' to try")
+    return "fp32", text("on a CPU less precision is mostly slower: 'bf16' to try")
 
 
 def _scaler(torch: Any, device: str) -> Any:

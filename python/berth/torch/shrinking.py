@@ -81,7 +81,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
             before.train(was)
         times, off_by = (first, second), drift(expected, given)
     else:
-        notes.append("neither latency nor drift was looked at: samples= gives them")
+        notes.append(text("neither latency nor drift was looked at: samples= gives them"))
     zeros = sum(int((one == 0).sum()) for one in weights)
     return ShrinkReport(after, what, bytes_of(torch, before), bytes_of(torch, after), sum(one.numel() for one in weights), zeros, *times, off_by, tuple(notes))
 

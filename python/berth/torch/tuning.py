@@ -89,7 +89,7 @@ def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
                                           ("TF32 in products", torch.backends.cuda.matmul, "allow_tf32", True),
                                           ("TF32 in convolutions", torch.backends.cudnn, "allow_tf32", True)):
         on, off = _attribute(owner, attribute, value)
-        found.append(_Switch(name, on if has_gpu else lambda: "for a GPU of NVIDIA", off if has_gpu else lambda: None))
+        found.append(_Switch(name, on if has_gpu else lambda: text("for a GPU of NVIDIA"), off if has_gpu else lambda: None))
 
     def channels_on() -> Optional[str]:
         if holder["model"] is None:

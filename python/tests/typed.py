@@ -1,0 +1,33 @@
+"""What a type checker makes of a program that uses the package: `mypy --strict` reads it, and nobody runs it."""
+import berth
+
+
+@berth.fit_batch
+def plain(batch_size: int) -> int:
+    return batch_size
+
+
+@berth.fit_batch(start=3)
+def train(batch_size: int, model: str) -> str:
+    return model
+
+
+class Trainer:
+    @berth.fit_batch(start=3)
+    def train(self, batch_size: int) -> int:
+        return batch_size
+
+
+@berth.retry(first=0.0)
+def step(x: int) -> int:
+    return x
+
+
+number: int = plain() + Trainer().train() + step(1)
+words: str = train(model="m")
+wrong: str = plain()  # type: ignore[assignment]
+found = train.batch_size
+if found is not None:
+    number = found
+berth.run(["true"], devices=0, memory=1.5e9)
+berth.not_there()  # type: ignore[attr-defined]
