@@ -148,8 +148,11 @@ class Environment(WithFile):
     def test_only_what_the_report_says_is_set(self):
         before = environment()
         got = self.variables()
-        said = self.read()["environment"]
+        report = self.read()
+        said = report["environment"]
         expected = {**before, **said["set"]}
+        if report["job"] is not None:  # a broker of ours happens to be there
+            expected["BERTH_JOB"] = str(report["job"])
         for name in said["unset"]:
             expected.pop(name, None)
         for name in ("_", "LC_CTYPE"):  # Python's own doing
