@@ -38,6 +38,8 @@ TEST_CASE("No job of a day waits longer than twice the fluid machine's wait and 
     std::mt19937 random(seed);
     CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.7)) == 0);
   }
+  std::mt19937 random(1);
+  CHECK(waited_too_long(random_day(random, weights_of_a_lab(), 0.95)) == 0);
 }
 
 // The fluid machine runs a user's short job beside the long one whenever a part of a device is
