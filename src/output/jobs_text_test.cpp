@@ -279,6 +279,8 @@ TEST_CASE("why: of an array how many ended well, and which did not") {
   CHECK(holds(why_text(story, view, plain()),
               "its array   1 done, 3 failed, 1 cancelled, 1 waiting\n"
               "failed      20_5: ended by SIGKILL\n"));
+  story.job.state = JobState::kHeld;
+  CHECK(holds(why_text(story, {kNow, 1000, nullptr}, plain()), "berth release 20\n"));
 }
 
 TEST_CASE("why: each obstruction has its sentence") {

@@ -349,7 +349,10 @@ std::string of_waiting(const JobStory& story, const JobsView& view, const Termin
     lines.add(tr("to go on"), text("berth run --queue …    with that broker; berth cancel {} here",
                                    job_number(story.job)));
   if (story.job.state == JobState::kHeld && story.job.uid == view.own_uid)
-    lines.add(tr("to go on"), fmt::format("berth release {}", job_number(story.job)));
+    lines.add(tr("to go on"),
+              fmt::format("berth release {}", story.array.empty()
+                                                  ? job_number(story.job)
+                                                  : std::to_string(story.job.task->array)));
   for (const JobId id : awaited(story))
     lines.add(tr("that one"), fmt::format("berth why {}", number_of(story, id)));
   add_restarts(lines, story.job);
