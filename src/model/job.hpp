@@ -64,6 +64,9 @@ struct ToldToEnd {
   std::string why;
 };
 
+/// What takes the machine down with it is not started for ever.
+inline constexpr int kMostRestarts = 5;
+
 struct Job {
   JobId id = 0;
   std::optional<ArrayTask> task;

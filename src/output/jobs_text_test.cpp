@@ -237,7 +237,7 @@ TEST_CASE("why: how often it was started anew, whether it would be, and when it 
   story.job = running(7, "lin", {});
   CHECK(!holds(why_text(story, view, plain()), "anew"));
   story.job.requeue = true;
-  CHECK(holds(why_text(story, view, plain()), "it starts anew, five times at most\n"));
+  CHECK(holds(why_text(story, view, plain()), "it starts anew, at most 5 times\n"));
   CHECK(!holds(why_text(story, view, plain()), "because"));
   story.job.restarts = 2;
   CHECK(holds(why_text(story, view, plain()),

@@ -211,8 +211,8 @@ void add_restarts(Lines& lines, const Job& job) {
                                      job.restarts, job.restarts));
   if (!model::has_ended(job.state))
     lines.add(tr("restarts"),
-              text("where the machine is restarted while it runs, it starts anew, five times at "
-                   "most"));  // as serve/upkeep.cpp
+              text("where the machine is restarted while it runs, it starts anew, at most {} times",
+                   model::kMostRestarts));
   else if (job.state == JobState::kLost && job.restarts > 0 &&
            job.why == text("the machine was restarted while it ran"))
     lines.add(tr("restarts"),

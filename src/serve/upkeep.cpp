@@ -102,11 +102,10 @@ std::optional<model::Outcome> Execution::outcome_before_restart(const Job& job) 
 
 /// What ran when the machine stopped, and may run twice, stands in line again; their ids.
 std::vector<JobId> Execution::put_back(std::vector<Job>& jobs) const {
-  constexpr int kMostRestarts = 5;  // what takes the machine down with it does so no further
   std::vector<JobId> back;
   for (Job& job : jobs) {
     if (job.state != JobState::kRunning || !job.requeue || job.told_to_end ||
-        job.restarts >= kMostRestarts || outcome_before_restart(job))
+        job.restarts >= model::kMostRestarts || outcome_before_restart(job))
       continue;
     ++job.restarts;
     job.state = JobState::kWaiting;
