@@ -76,12 +76,14 @@ def check_lack_of_memory(problem: Exception) -> None:
         raise problem
 
 
-def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any]) -> Tuple[bool, Any]:
+def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
     """Whether it went well, and what it gave, or the exception: out of its except block, and without its frames."""
     try:
         return True, function(*args, **named)
     except Exception as problem:
         check_lack_of_memory(problem)
+        if steps is not None:
+            steps.look(problem)
         failed = problem
     drop_frames(failed)
     return False, failed
@@ -201,7 +203,7 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
         for at in range(tries):
             steps = watch()
             try:
-                good, result = attempt(call, args, named)
+                good, result = attempt(call, args, named, steps)
             finally:
                 if steps is not None:
                     steps.end()
@@ -239,6 +241,8 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
                 check_lack_of_memory(problem)
                 if at + 1 == tries:
                     raise
+                if steps is not None:
+                    steps.look(problem)
                 failed = problem
             finally:
                 if steps is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from .errors import BerthError
 
@@ -39,6 +39,15 @@ class Steps:
         """Whether one of them outlives the call. Those that it had made itself are gone with it, once garbage is collected."""
         return any(one() is not None for one in self._optimizers.values())
 
+    def look(self, problem: BaseException) -> None:
+        """Where it came from inside of a step that had begun to change something, that is one as well."""
+        at = problem.__traceback__
+        while at is not None:
+            held = at.tb_frame.f_locals if at.tb_frame.f_code.co_name == "step" else {}
+            if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
+                self.note(held["self"])
+            at = at.tb_next
+
     def note(self, optimizer: Any) -> None:
         self._optimizers[id(optimizer)] = weakref.ref(optimizer)
 
@@ -68,8 +77,13 @@ def _begin(module: Any) -> None:
     module.Optimizer._optimizer_step_code = after
 
 
+def _has_begun(held: Mapping[str, Any]) -> bool:
+    """By the variables of a step, of PyTorch's own optimizers at least: with a closure it computes the loss first."""
+    return held.get("closure") is None or any(held.get(name) is not None for name in ("loss", "orig_loss"))
+
+
 def _begins(optimizer: Any, args: Any, named: Any) -> None:
-    """What runs out halfway has stepped as well; with a closure it computes the loss first, which may be done again."""
+    """Also of a kind of optimizer that `look` does not know by its step's variables."""
     if (args[1] if len(args) > 1 else named.get("closure")) is None:
         _stepped(optimizer)
 

@@ -207,9 +207,6 @@ class Again(unittest.TestCase):
             self.assertIs(type(caught.exception.__cause__), RuntimeError)
 
     def test_nor_where_memory_ran_out_in_its_step(self):
-        if not hasattr(sys.modules["torch.optim.optimizer"], "register_optimizer_step_pre_hook"):
-            self.skipTest("PyTorch 1 tells of steps that are through")
-
         class Half(torch.optim.Optimizer):
             def __init__(self, parameters):
                 super().__init__(parameters, {})
@@ -227,6 +224,27 @@ class Again(unittest.TestCase):
             raise RuntimeError(test_steps.OOM)
         self.assertRaises(RuntimeError, berth.retry(lambda: optimizer.step(closure), first=0.0, report=False))
         self.assertEqual(len(steps), 5, "a loss that is computed in the step may be computed again")
+
+    def test_nor_where_its_first_closure_is_through(self):
+        for fails in (1, 2):
+            model, calls = torch.nn.Linear(2, 1), []
+            optimizer = torch.optim.LBFGS(model.parameters())
+
+            def closure():
+                calls.append(1)
+                if len(calls) == fails:
+                    raise RuntimeError(test_steps.OOM)
+                optimizer.zero_grad()
+                loss = (model(torch.ones(1, 2)) - 3).square().sum()
+                loss.backward()
+                return loss
+            step = berth.retry(lambda: optimizer.step(closure), first=0.0, report=False)
+            if fails == 1:
+                step()
+                self.assertGreater(len(calls), 2)
+            else:
+                self.assertRaises(berth.StepInterrupted, step)
+                self.assertEqual(len(calls), 2)
 
     def test_what_makes_its_own_begins_anew(self):
         def step():
