@@ -1,5 +1,6 @@
 #include "base/file.hpp"
 
+#include "base/error_words.hpp"
 #include "base/utf8.hpp"
 
 #include <dirent.h>
@@ -47,7 +48,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
                          : problem == EACCES || problem == EPERM ? ErrorCode::kPermissionDenied
                                                                  : ErrorCode::kUnavailable;
   return Error{code, code == ErrorCode::kUnavailable ? "E0111" : "E0110",
-               text("cannot read {}: {}", path, ::strerrordesc_np(problem)), ""};
+               text("cannot read {}: {}", path, error_words(problem)), ""};
 }
 
 std::optional<std::string> read_line(const std::string& path) {

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "broker/job_record.hpp"
@@ -114,7 +115,7 @@ Error unusable(const std::string& path, const std::string& why, const std::strin
 }
 
 Error unwritable(const std::string& folder, int problem) {
-  return unusable(folder, ::strerrordesc_np(problem), "ls -ld " + printable(folder));
+  return unusable(folder, error_words(problem), "ls -ld " + printable(folder));
 }
 
 /// What SQLite found wrong, when nothing is promised yet.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/job_calls.hpp"
@@ -40,7 +41,7 @@ Error no_log(const Job& job) {
 Error unreadable(const Job& job, int problem) {
   return {ErrorCode::kNotFound, "E0934",
           text("the output of job {} cannot be read from {}: {}", model::job_number(job),
-               printable(job.log), ::strerrordesc_np(problem)),
+               printable(job.log), error_words(problem)),
           "ls -l " + printable(job.log)};
 }
 

@@ -1,4 +1,5 @@
 #include "cli/queue.hpp"
+#include "base/error_words.hpp"
 #include "client/lease.hpp"
 
 #include <sys/stat.h>
@@ -74,10 +75,10 @@ Result<std::string> body_of(const model::Job& job,
 /// Who tries again would have it twice.
 Error queued_unsaid(const model::Job& job, int problem) {
   const auto number = job.task ? job.task->array : job.id;
-  return {ErrorCode::kUnsupported, "E0008",
-          text("job {} is queued, but the output cannot be written: {}", number,
-               ::strerrordesc_np(problem)),
-          fmt::format("berth jobs --mine\nberth cancel {}", number)};
+  return {
+      ErrorCode::kUnsupported, "E0008",
+      text("job {} is queued, but the output cannot be written: {}", number, error_words(problem)),
+      fmt::format("berth jobs --mine\nberth cancel {}", number)};
 }
 
 /// --after, by number or name, as every verb takes a job.

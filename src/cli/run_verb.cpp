@@ -13,6 +13,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -235,10 +236,9 @@ Result<ReportFile> open_report(const Context& context) {
   report.path = path;
   report.file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
   if (report.file) return report;
-  return Error{
-      ErrorCode::kUnavailable, "E0515",
-      text("the report cannot be written to {}: {}", printable(path), ::strerrordesc_np(errno)),
-      "ls -ld \"$(dirname " + printable(path) + ")\""};
+  return Error{ErrorCode::kUnavailable, "E0515",
+               text("the report cannot be written to {}: {}", printable(path), error_words(errno)),
+               "ls -ld \"$(dirname " + printable(path) + ")\""};
 }
 
 void write_report(const Context& context, const ReportFile& report, std::string_view bytes) {
@@ -251,7 +251,7 @@ void write_report(const Context& context, const ReportFile& report, std::string_
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       note(context, text("the report cannot be written to {}: {}", printable(report.path),
-                         ::strerrordesc_np(errno)) +
+                         error_words(errno)) +
                         " (E0515)");
       return;
     }
@@ -287,7 +287,7 @@ void add_ending(model::Report& report, const run::Ending& ending) {
   if (ending.pin_error != 0)
     report.notes.push_back(
         text("the processors could not be set ({}); the job ran on all it may use",
-             ::strerrordesc_np(ending.pin_error)));
+             error_words(ending.pin_error)));
 }
 
 /// Whether the kernel kept it from other devices, and whether it had to.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -233,7 +234,7 @@ Status write_report(const Context& context, const std::string& file, const sim::
       ::write(out.get(), document.data(), document.size()) == static_cast<ssize_t>(document.size()))
     return Done{};
   return Error{ErrorCode::kUnavailable, "E0611",
-               text("cannot write {}: {}", printable(file), ::strerrordesc_np(errno)), ""};
+               text("cannot write {}: {}", printable(file), error_words(errno)), ""};
 }
 
 /// The child's own codes for "not found" and "cannot be run" are the shell's.

@@ -12,6 +12,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -55,7 +56,7 @@ enum class Started { kOurs, kAnother };
 /// One that says that it is ready, or that another has its place.
 Result<Started> start(const std::string& program) {
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(::strerrordesc_np(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot_start(error_words(errno));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
   const auto broker =
@@ -64,7 +65,7 @@ Result<Started> start(const std::string& program) {
                      .out = ours.get(),
                      .err = ours.get(),
                      .is_daemon = true});
-  if (broker.problem != 0) return cannot_start(::strerrordesc_np(broker.problem));
+  if (broker.problem != 0) return cannot_start(error_words(broker.problem));
   ours.reset();
   const std::string said = first_line(theirs.get());
   const auto error = error_in(said);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "library/program.hpp"
@@ -29,7 +30,7 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_program(::strerrordesc_np(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_program(error_words(errno));
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -63,8 +64,7 @@ Result<Said> run_program(const std::vector<std::string>& words) {
   all.emplace_back("--json");
   const auto child = system::spawn(
       {.program = path, .words = std::move(all), .out = out->out.get(), .err = err->out.get()});
-  if (child.problem != 0)
-    return no_program(printable(path) + ": " + ::strerrordesc_np(child.problem));
+  if (child.problem != 0) return no_program(printable(path) + ": " + error_words(child.problem));
   out->out.reset();
   err->out.reset();
   Said said;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "run/channel.hpp"
@@ -68,7 +69,7 @@ Error not_executed(const std::string& command, int problem) {
             by_python.empty() ? "command -v " + shown + "; echo \"$PATH\"" : by_python};
   const bool script = problem == EACCES && slurp(command, 2) == "#!";
   return {ErrorCode::kPermissionDenied, "E0511",
-          text("cannot execute {}: {}", shown, ::strerrordesc_np(problem)),
+          text("cannot execute {}: {}", shown, error_words(problem)),
           by_python.empty() ? (script ? "chmod +x " : "ls -ld ") + shown : by_python};
 }
 
@@ -116,7 +117,7 @@ class Front {
                                  ? text("ulimit -n    (how many files may be open)")
                                  : std::string();
     return {ErrorCode::kUnavailable, "E0512",
-            text("cannot start the job: {}", ::strerrordesc_np(problem)), hint};
+            text("cannot start the job: {}", error_words(problem)), hint};
   }
 
   Result<Ending> result() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "system/runtime_folder.hpp"
@@ -31,8 +32,7 @@ Result<std::string> make_below(const std::string& runtime, std::vector<std::stri
   remove_job_folder(folder);  // of a front that was killed together with its keeper
   if (::mkdir(folder.c_str(), 0700) != 0)
     return Error{ErrorCode::kUnavailable, "E0514",
-                 text("cannot use the folder {}: {}", printable(folder), ::strerrordesc_np(errno)),
-                 ""};
+                 text("cannot use the folder {}: {}", printable(folder), error_words(errno)), ""};
   return folder;
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "run/descendants.hpp"
@@ -55,8 +56,8 @@ bool send_all(int channel, std::string_view bytes) {
 }
 
 Error cannot(int problem) {
-  return {ErrorCode::kUnavailable, "E0512",
-          text("cannot start the job: {}", ::strerrordesc_np(problem)), ""};
+  return {ErrorCode::kUnavailable, "E0512", text("cannot start the job: {}", error_words(problem)),
+          ""};
 }
 
 /// Lives as long as the broker, and then as long as its keepers. It is the subreaper above them:

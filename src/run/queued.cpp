@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "run/descendants.hpp"
@@ -88,7 +89,7 @@ class LoneKeeper {
     ::pthread_sigmask(SIG_BLOCK, &mine, nullptr);
     signals_.reset(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !start()) {
-      say(text("cannot start the job: {}", ::strerrordesc_np(errno)));
+      say(text("cannot start the job: {}", error_words(errno)));
       return tell(0, kNotStarted << 8);
     }
     while (!ended_ && !told_to_end_) {
@@ -144,7 +145,7 @@ class LoneKeeper {
       trouble_.reset();
       return;
     }
-    const std::string why = ::strerrordesc_np(trouble->error);
+    const std::string why = error_words(trouble->error);
     switch (trouble->step) {
       case StartTrouble::Step::kPinning:
         return say(

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 #include "run/launch.hpp"
 #include "run/own_name.hpp"
@@ -17,8 +18,8 @@ namespace berth::run {
 namespace {
 
 Error cannot(int problem) {
-  return {ErrorCode::kUnavailable, "E0512",
-          text("cannot start the job: {}", ::strerrordesc_np(problem)), ""};
+  return {ErrorCode::kUnavailable, "E0512", text("cannot start the job: {}", error_words(problem)),
+          ""};
 }
 
 /// What stands around a descriptor on its way to another process.

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 #include "policy/access.hpp"
 #include "serve/watches.hpp"
@@ -108,7 +109,7 @@ Status write_note(const std::string& note, const std::string& lines) {
   const Descriptor file(::open(note.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (file && ::write(file.get(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()))
     return Done{};
-  return unsupported(text("{} cannot be written: {}", printable(note), ::strerrordesc_np(errno)));
+  return unsupported(text("{} cannot be written: {}", printable(note), error_words(errno)));
 }
 
 /// A group like a job's can be made, filled and filtered.
@@ -218,7 +219,7 @@ Status Fence::admit(JobId job, const model::ProcessId& process, std::uint32_t us
   if (!filters_.contains(job) || !group(job).enter(static_cast<pid_t>(process.pid)))
     return Error{ErrorCode::kUnsupported, "E0941",
                  text("process {} cannot be brought into the control group of job {}: {}",
-                      process.pid, job, ::strerrordesc_np(errno)),
+                      process.pid, job, error_words(errno)),
                  ""};
   pollfd gone{handle.get(), POLLIN, 0};
   if (::poll(&gone, 1, 0) == 0) return Done{};

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "model/cpu_list.hpp"
@@ -25,7 +26,7 @@ using model::Job;
 
 Error unusable(const std::string& folder, int problem) {
   return {ErrorCode::kUnavailable, "E0517",
-          text("the folder {} cannot be used: {}", printable(folder), ::strerrordesc_np(problem)),
+          text("the folder {} cannot be used: {}", printable(folder), error_words(problem)),
           "df -h " + printable(folder)};
 }
 

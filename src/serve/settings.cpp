@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/toml_table.hpp"
@@ -72,7 +73,7 @@ Result<Settings> parse_settings(std::string_view document, const std::string& or
 Result<Settings> read_settings(const std::string& path, bool required) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT && !required) return Settings{};
-  if (!file) return unusable(path, ::strerrordesc_np(errno), "ls -l " + printable(path));
+  if (!file) return unusable(path, error_words(errno), "ls -l " + printable(path));
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
     return unusable(path, text("it is no file"), "ls -l " + printable(path));

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "system/device_locks.hpp"
@@ -26,7 +27,7 @@ constexpr int kBacklog = 512;
 
 Error cannot_listen(const std::string& path, int problem) {
   return {ErrorCode::kUnavailable, "E0910",
-          text("the socket {} cannot be made: {}", printable(path), ::strerrordesc_np(problem)),
+          text("the socket {} cannot be made: {}", printable(path), error_words(problem)),
           "ls -ld " + printable(path.substr(0, path.rfind('/')))};
 }
 

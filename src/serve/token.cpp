@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -26,7 +27,7 @@ Error unusable(ErrorCode code, const std::string& file, const std::string& why,
 }
 
 Error cannot(const std::string& file, int problem) {
-  return unusable(ErrorCode::kUnavailable, file, ::strerrordesc_np(problem), "ls -l");
+  return unusable(ErrorCode::kUnavailable, file, error_words(problem), "ls -l");
 }
 
 /// Whole or not there; never over what somebody else put there.

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -39,7 +40,7 @@ Error cannot_run(const std::string& command, int number) {
     return {ErrorCode::kNotFound, "E0614", text("there is no command '{}'", printable(command)),
             "command -v " + printable(command) + "; echo \"$PATH\""};
   return {ErrorCode::kPermissionDenied, "E0615",
-          text("cannot run '{}': {}", printable(command), ::strerrordesc_np(number)),
+          text("cannot run '{}': {}", printable(command), error_words(number)),
           "ls -ld " + printable(command)};
 }
 
@@ -65,12 +66,12 @@ Result<pid_t> start_child(const std::vector<std::string>& command,
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
+                 text("cannot start a simulated process: {}", error_words(errno)), ""};
   Descriptor read_end(ends[0]), write_end(ends[1]);
   const pid_t pid = fork();
   if (pid < 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
+                 text("cannot start a simulated process: {}", error_words(errno)), ""};
   if (pid == 0) {
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     environ = envp.data();

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -114,12 +115,12 @@ Result<Sweeper> Sweeper::start(Folder& folder) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
+                 text("cannot start a simulated process: {}", error_words(errno)), ""};
   Descriptor mine(ends[1]), theirs(ends[0]);
   const pid_t pid = fork();
   if (pid < 0)
     return Error{ErrorCode::kUnavailable, "E0613",
-                 text("cannot start a simulated process: {}", ::strerrordesc_np(errno)), ""};
+                 text("cannot start a simulated process: {}", error_words(errno)), ""};
   if (pid == 0) {
     mine.reset();
     sweep(folder, theirs.get());

@@ -13,6 +13,7 @@
 #include <ctime>
 
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -26,10 +27,10 @@ Error cannot(std::string message) {
   return {ErrorCode::kUnavailable, "E0611", std::move(message), "TMPDIR=/dev/shm berth sim …"};
 }
 Error cannot_make_in(const std::string& path, int number) {
-  return cannot(text("cannot make a folder in {}: {}", printable(path), ::strerrordesc_np(number)));
+  return cannot(text("cannot make a folder in {}: {}", printable(path), error_words(number)));
 }
 Error cannot_write(const std::string& path, int number) {
-  return cannot(text("cannot write {}: {}", printable(path), ::strerrordesc_np(number)));
+  return cannot(text("cannot write {}: {}", printable(path), error_words(number)));
 }
 
 bool write_bytes(int fd, std::string_view bytes) {
@@ -112,7 +113,7 @@ Result<Folder> Folder::make(const std::string& temporary) {
       ::rename((name + "~").c_str(), name.c_str()) != 0) {
     const int number = errno;
     remove_tree(path);
-    return cannot(text("cannot lock {}: {}", printable(path), ::strerrordesc_np(number)));
+    return cannot(text("cannot lock {}: {}", printable(path), error_words(number)));
   }
   return Folder(std::move(path), std::move(lock));
 }

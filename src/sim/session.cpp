@@ -16,6 +16,7 @@
 #include <ctime>
 
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 #include "sim/child.hpp"
 #include "sim/driver_library.hpp"
@@ -37,8 +38,7 @@ std::int64_t nanoseconds(clockid_t clock) {
 }
 
 Error failed(const char* what) {
-  return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, ::strerrordesc_np(errno)),
-          ""};
+  return {ErrorCode::kUnavailable, "E0616", text("{} failed: {}", what, error_words(errno)), ""};
 }
 
 /// The region that the simulated driver counts in, mapped here, too.

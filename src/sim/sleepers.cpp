@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -21,7 +22,7 @@ constexpr int kPipe = 3;  // where the program reads (simulator/sleeper.c)
 
 Error cannot_start(int number) {
   return {ErrorCode::kUnavailable, "E0613",
-          text("cannot start a simulated process: {}", ::strerrordesc_np(number)),
+          text("cannot start a simulated process: {}", error_words(number)),
           "berth sim --processes 10 …   ulimit -u"};
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/descriptor.hpp"
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 
 namespace berth::system {
@@ -48,10 +49,9 @@ Status ControlGroup::make() const {
   for (auto at = folder_.find('/', 1);; at = folder_.find('/', at + 1)) {
     const std::string part = folder_.substr(0, at);
     if (!is_folder(part) && ::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST)
-      return Error{ErrorCode::kUnsupported, "E0940",
-                   text("the control group {} cannot be made: {}", printable(part),
-                        ::strerrordesc_np(errno)),
-                   ""};
+      return Error{
+          ErrorCode::kUnsupported, "E0940",
+          text("the control group {} cannot be made: {}", printable(part), error_words(errno)), ""};
     if (at == std::string::npos) return Done{};
   }
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/error_words.hpp"
 #include "base/text.hpp"
 
 namespace berth::system {
@@ -119,7 +120,7 @@ std::uint64_t address(const void* of) {
 
 Error unsupported(const std::string& what, int problem) {
   return {ErrorCode::kUnsupported, "E0940",
-          text("the kernel takes no device filter ({}: {})", what, ::strerrordesc_np(problem)), ""};
+          text("the kernel takes no device filter ({}: {})", what, error_words(problem)), ""};
 }
 
 Descriptor open_group(const std::string& group) {

@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "base/environment_variables.hpp"
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -22,7 +23,7 @@ Error unusable(const std::string& path, const std::string& why, std::string hint
 }
 
 Error unusable(const std::string& path, int problem) {
-  return unusable(path, ::strerrordesc_np(problem));
+  return unusable(path, error_words(problem));
 }
 
 /// What speaks against a folder that is there already: only this user may write to it.
