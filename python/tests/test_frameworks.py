@@ -38,9 +38,20 @@ class Real(unittest.TestCase):
             print(held(), held.batch_size == 1 << 40, [row.name for row in berth.memory_summary()][-1])
             print([part['x'].shape for part in berth.chunked({'x': jnp.zeros((6, 2)), 'y': [1] * 6}, 4)])
             from berth.frameworks import device_of
-            print(device_of('jax', False).platform, device_of('jax', True).platform)
+            print(device_of('jax', False).platform)
+            """ + self.sees_none("'jax'", "platform")
+        self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\n[(4, 2), (2, 2)]\ncpu\n['JAX sees none'] cpu\n")
+
+    @staticmethod
+    def sees_none(framework, shown):
+        """A lease with a GPU, and a framework that is for the CPU."""
+        return f"""
+            import re, warnings
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter('always')
+                device = device_of({framework}, True)
+            print([found[0] for one in said if (found := re.search(r'\\w+ sees none', str(one.message)))], device.{shown})
             """
-        self.assertEqual(self.prints(code), "True\nFalse\nFalse\n8 True host\n[(4, 2), (2, 2)]\ncpu cpu\n")
 
     @unittest.skipUnless(HAS["jax"], "no JAX")
     def test_jax_reads_the_name_that_it_is_told(self):
@@ -79,8 +90,8 @@ class Real(unittest.TestCase):
             berth.reproducible(3); print(one == tf.random.normal([4]).numpy().tolist(), bool(berth.compare_outputs(tf.ones([3]), tf.ones([3]))))
             from berth.frameworks import device_of, initialised
             with device_of('tf', False): print(tf.ones([1]).device.endswith('CPU:0'))
-            """
-        self.assertEqual(self.prints(code), "True\nFalse\nTrue True\nTrue\n")
+            """ + self.sees_none("'tf'", "_device_name")
+        self.assertEqual(self.prints(code), "True\nFalse\nTrue True\nTrue\n['TensorFlow sees none'] /CPU:0\n")
 
     def test_importing_berth_loads_none(self):
         self.assertEqual(self.prints("berth.is_oom(ValueError()); berth.retry(print); print({'jax', 'tensorflow', 'numpy'} & set(sys.modules))"), "set()\n")
