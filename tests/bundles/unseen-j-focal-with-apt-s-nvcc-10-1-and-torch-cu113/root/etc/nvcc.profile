@@ -1,0 +1,3 @@
+TOP              = $(_HERE_)/..
+
+NVVMIR_LIBRARY_DIR = /usr/lib/nvidia-cuda-toolkit/libdevice
