@@ -74,7 +74,8 @@ struct Opens {
   std::string package, versions;
   std::vector<std::string> libraries;
   std::string use, with, source;
-  std::string cuda;  // whose libraries they are; "" not told
+  std::string cuda;             // whose libraries they are; "" not told
+  bool without_number = false;  // "libcudnn.so", which is another file than libcudnn.so.8
 };
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {

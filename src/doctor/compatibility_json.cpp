@@ -138,7 +138,7 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
                            word(row, "use"), word(row, "with"), word(row, "source"),
-                           word(row, "cuda")});
+                           word(row, "cuda"), is_true(row, "without_number")});
   for (const json& row : at(document, "compat/wheel_search/rows"))
     known.wheel_searchers.push_back(
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});

@@ -263,14 +263,16 @@ void compat_misused(Examination& look) {
   if (refused) finding.evidence.emplace_back("cuInit: 804");
   if (!consumer.empty()) finding.evidence.push_back(consumer);
   if (module) finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
+  const bool by_variable = contains(variable_or_empty(look, "LD_LIBRARY_PATH"), "/compat");
+  finding.fix.push_back(
+      {by_variable ? "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
+                     "-v /compat | paste -sd:)"
+                   : "grep -l /compat /etc/ld.so.conf.d/*.conf | xargs -r rm; ldconfig",
+       text("leaves the compat folder out of the search")});
   if (!older)
     finding.fix.push_back(
         {"", text("update the machine's driver, or take an image with an older CUDA: compat "
                   "libraries are for data-centre GPUs")});
-  finding.fix.push_back(
-      {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
-       "-v /compat | paste -sd:)",
-       text("leaves the compat folder out of the search")});
 }
 
 void pod_without_claim(Examination& look) {
