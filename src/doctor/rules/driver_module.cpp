@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
@@ -102,6 +103,7 @@ void module_not_for_kernel(Examination& look) {
   if (!files->empty())
     finding.fix.push_back(
         {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
+  add_build_failure(look, finding);
 }
 
 /// amdgpu of AMD's DKMS package, which nobody has signed.
