@@ -203,6 +203,12 @@ std::vector<Mutation> answer_mutations() {
       {"DRV27", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.cc_ready = false; }); }},
       {"DRV28", [](Facts& f) { f.driver.cuda_init = 304; }},
       {"DRV28", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.error = 999; }); }},
+      {"DRV28",
+       [](Facts& f) {
+         f.driver.gpus = std::vector<GpuAnswer>{};
+         f.driver.cuda_init = 100;
+       }},
+      {"DRV28", [](Facts& f) { edit(f.driver.gpus, [](auto& all) { all.pop_back(); }); }},
       {"DRV29", [](Facts& f) { f.driver.failure = std::string("E0302"); }},
       {"DRV30", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.silent = true; }); }},
       {"RT01",
@@ -352,6 +358,37 @@ TEST_CASE("what only looks ill is left alone") {
     looks[i](facts);
     CAPTURE(i);
     CHECK(diagnose_with(ground_rules(), facts, {}).findings.empty());
+  }
+}
+
+TEST_CASE("a GPU that the driver does not list is missed where this program would be told of it") {
+  Facts facts = healthy();
+  edit(facts.driver.gpus, [](auto& all) { all.pop_back(); });
+  const auto found = [&] { return diagnose_with(ground_rules(), facts, {}).findings; };
+  REQUIRE(found().size() == 1);
+  CHECK(found().front().id == "DRV28");
+  SUBCASE("a job's filter opens one node") {
+    edit(facts.nvidia.nodes, [](auto& all) { all[1].node.open_error = EPERM; });
+    CHECK(found().empty());
+  }
+  SUBCASE("nobody has made more nodes") {
+    edit(facts.nodes.nvidia, [](auto& all) { all.erase(all.begin()); });
+    CHECK(found().empty());
+  }
+  SUBCASE("a container was given one") {
+    facts.container.kind = std::string("docker");
+    CHECK(found().empty());
+  }
+  SUBCASE("the driver was told to leave one out") {
+    facts.nvidia.parameters = std::map<std::string, std::string>{{"ExcludedGpus", "\"GPU-1\""}};
+    CHECK(found().empty());
+    facts.nvidia.parameters = std::map<std::string, std::string>{{"ExcludedGpus", "\"\""}};
+    CHECK(found().size() == 1);
+  }
+  SUBCASE("what is wrong with the machine explains it") {
+    log(facts, "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)");
+    REQUIRE(found().size() == 2);
+    CHECK(found().back().id == "DRV28");
   }
 }
 
