@@ -203,3 +203,23 @@ TEST_CASE("a module that is forbidden is mended where it is forbidden") {
   facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia");
   CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") != std::string::npos);
 }
+
+TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
+  Facts facts = healthy();
+  edit(facts.machine.pci, [](auto& all) {
+    all[0].device = 0x1eb8;
+    all[1].device = 0x1096;
+    all[1].driver = {};
+  });
+  edit(facts.driver.gpus, [](auto& all) { all.pop_back(); });
+  log(facts, "NVRM: supported through the NVIDIA 390.xx Legacy drivers. Please");
+  const auto found = [&] { return diagnose(facts, Knowledge{}, {"DRV08"}).findings.at(0); };
+  CHECK(found().fix.size() == 1);
+  CHECK(found().fix[0].command.empty());
+  CHECK(found().fix[0].says.find("410") != std::string::npos);
+  // What works is no evidence of what does not.
+  for (const std::string& line : found().evidence)
+    CHECK(line.find("0000:01:00.0") == std::string::npos);
+  edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });
+  CHECK(found().fix[0].command.find("390") != std::string::npos);
+}

@@ -68,6 +68,53 @@ std::vector<Mutation> hardware_mutations() {
   };
 }
 
+std::vector<Mutation> branch_mutations() {
+  return {
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         log(f, "NVRM: supported through the NVIDIA 580.xx Legacy drivers. Please");
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         f.nvidia.library_version = std::string("595.71.05");
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1c81;
+         });
+       }},
+      // Without a line of the log: the module has it and has no word for it, and here none is
+      // loaded.
+      {"DRV08",
+       [](Facts& f) {
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x102d;
+         });
+         f.driver.gpus = std::vector<GpuAnswer>{};
+         f.driver.cuda_init = 100;
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         f.nvidia.library_version = {};
+         f.nvidia.libraries = std::vector<DriverLibrary>{{"libcuda.so", "590.44.01", "/usr/lib"}};
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1b06;
+         });
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1096;
+         });
+         f.driver.gpus = Unreadable{"gpus", 0};
+         f.driver.nvml_init = 9;
+         f.driver.cuda_init = 100;
+         log(f, "NVRM: supported through the NVIDIA 390.xx Legacy drivers. Please");
+       }},
+  };
+}
+
 std::vector<Mutation> module_mutations() {
   return {
       {"DRV01", unload},
@@ -99,19 +146,6 @@ std::vector<Mutation> module_mutations() {
       {"DRV07",
        [](Facts& f) {
          log(f, "NVRM: installed in this system requires use of the NVIDIA open kernel modules.");
-       }},
-      {"DRV08",
-       [](Facts& f) {
-         unload(f);
-         log(f, "NVRM: supported through the NVIDIA 580.xx Legacy drivers. Please");
-       }},
-      {"DRV08",
-       [](Facts& f) {
-         unload(f);
-         f.nvidia.library_version = std::string("595.71.05");
-         edit(f.machine.pci, [](auto& all) {
-           for (PciFunction& gpu : all) gpu.device = 0x1c81;
-         });
        }},
       {"DRV09",
        [](Facts& f) {
@@ -292,8 +326,8 @@ TEST_CASE("a machine that is well is called well") {
 
 TEST_CASE("what is wrong with a machine is said first, by the rule that is for it") {
   std::vector<std::string> tried;
-  for (const auto& mutations :
-       {hardware_mutations(), module_mutations(), state_mutations(), answer_mutations()}) {
+  for (const auto& mutations : {hardware_mutations(), module_mutations(), branch_mutations(),
+                                state_mutations(), answer_mutations()}) {
     for (const Mutation& mutation : mutations) {
       Facts facts = healthy();
       mutation.change(facts);
