@@ -223,3 +223,38 @@ TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
   edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });
   CHECK(found().fix[0].command.find("390") != std::string::npos);
 }
+
+TEST_CASE("what is published compiled gets its PyTorch back, and is not taken anew by itself") {
+  Facts facts = tests::workstation("550.144.03", "12.4");
+  TorchBuild torch;
+  torch.version = "2.7.1+cu126";
+  torch.cuda = std::string("12.6");
+  facts.python.torch = torch;
+  facts.python.path = std::vector<PathEntry>{{"/venv/site", {}}};
+  facts.python.distributions = std::vector<Distribution>{
+      {"vllm",
+       "0.8.5",
+       "/venv/site/vllm",
+       0,
+       {"torch==2.6.0", "torchaudio==2.6.0", "torchvision==0.21.0; platform_system == 'Linux'",
+        "torch==2.1.0; extra == 'old'"},
+       ""}};
+  facts.imports.symbols = std::vector<MissingSymbol>{};
+  facts.imports.torch_links = std::vector<LinkedLibrary>{};
+  facts.imports.torch_symbols = std::vector<WantedSymbol>{};
+  CHECK(fix_of(facts, "FW06") ==
+        "/venv/bin/python -m pip install torch==2.6.0 torchvision==0.21.0 torchaudio==2.6.0");
+  SUBCASE("and moves on with PyTorch where that has no kernels for the GPU") {
+    first_answer(facts, [](auto& gpu) { gpu.compute_capability = std::string("12.0"); });
+    CHECK(fix_of(facts, "FW06") == "/venv/bin/python -m pip install -U vllm");
+  }
+  SUBCASE("a build of PyTorch's index has its PyTorch there") {
+    edit(facts.python.distributions, [](auto& all) {
+      all[0] = {"xformers", "0.0.28.post3+cu118", "/venv/site/x", 0, {"torch==2.5.1"}, ""};
+    });
+    add(facts, "torchvision", "0.22.1+cu126");
+    CHECK(fix_of(facts, "FW06") ==
+          "/venv/bin/python -m pip install torch==2.5.1 torchvision --index-url "
+          "https://download.pytorch.org/whl/cu118");
+  }
+}
