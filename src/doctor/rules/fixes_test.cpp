@@ -258,3 +258,25 @@ TEST_CASE("what is published compiled gets its PyTorch back, and is not taken an
           "https://download.pytorch.org/whl/cu118");
   }
 }
+
+TEST_CASE("a PyTorch that is taken anew is not laid over conda's, nor under what needs another") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  first_answer(facts, [](auto& gpu) { gpu.compute_capability = std::string("12.0"); });
+  TorchBuild torch;
+  torch.version = "2.6.0";
+  torch.cuda = std::string("12.4");
+  facts.python.torch = torch;
+  facts.python.prefix = "/venv";
+  facts.python.path = std::vector<PathEntry>{{"/venv/site", {}}};
+  facts.python.distributions = std::vector<Distribution>{};
+  facts.python.conda = std::vector<CondaPackage>{
+      {"pytorch", "2.6.0", "py3.11_cuda12.4_cudnn9.1.0_0", "/venv/conda-meta/pytorch.json"}};
+  const auto found = [&] { return diagnose(facts, Knowledge{}, {"FW03"}).findings.at(0).fix; };
+  CHECK(found().size() == 1);
+  CHECK(found()[0].command.starts_with("conda remove -p /venv pytorch\n/venv/bin/python -m pip"));
+  facts.python.conda = {};
+  CHECK(found()[0].command.starts_with("/venv/bin/python -m pip install"));
+  add(facts, "vllm", "0.8.5");
+  edit(facts.python.distributions, [](auto& all) { all[0].needs = {"torch==2.6.0"}; });
+  CHECK(found()[0].says.find("vllm 0.8.5 (torch==2.6.0)") != std::string::npos);
+}
