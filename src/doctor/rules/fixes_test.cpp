@@ -135,6 +135,28 @@ TEST_CASE("a fix speaks the package manager of the system that was looked at") {
   CHECK(on(leap, "initramfs").command.starts_with("sudo dracut"));
   CHECK(on(arch, "initramfs").command.starts_with("sudo mkinitcpio"));
   CHECK(on(derived, "driver").command.find("pacman") != std::string::npos);
+  // Amazon's has no EPEL, and DKMS among its own packages.
+  const OsRelease amazon{"amzn", {"fedora"}, "2023", "Amazon Linux 2023", false};
+  CHECK(on(amazon, "driver").command.find("nvidia-driver:open-dkms") != std::string::npos);
+  CHECK(on(amazon, "driver").says.find("EPEL") == std::string::npos);
+  // Who signs a module, and where its key lies.
+  CHECK(on(ubuntu, "module_key").command.find("shim-signed/mok/MOK.der") != std::string::npos);
+  CHECK(on(debian, "module_key").command.find("/var/lib/dkms/mok.pub") != std::string::npos);
+  CHECK(on(fedora, "module_key").command.find("akmods/certs/public_key") != std::string::npos);
+}
+
+TEST_CASE("the key that Secure Boot wants is the system's own") {
+  Facts facts = healthy();
+  unload(facts);
+  facts.machine.secure_boot = true;
+  facts.machine.system = OsRelease{"fedora", {}, "41", "Fedora Linux 41", false};
+  CHECK(fix_of(facts, "DRV03").find("/etc/pki/akmods") != std::string::npos);
+  edit(facts.machine.pci, [](auto& all) {
+    for (PciFunction& gpu : all) gpu.vendor = 0x1002;
+  });
+  facts.machine.system = OsRelease{"debian", {}, "12", "Debian GNU/Linux 12", false};
+  log(facts, "Loading of unsigned module is rejected");
+  CHECK(fix_of(facts, "DRV03").find("/var/lib/dkms/mok.pub") != std::string::npos);
 }
 
 TEST_CASE("a system that no row is about gets words, and never another's command") {
