@@ -179,6 +179,15 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   volta.planned = true;
   CHECK_FALSE(recipe_for(known(), volta));
   CHECK(changes_for(known(), volta).driver_too_new);
+  Wish kepler = wish_for(Framework::kTorch, "3.11", "550.54.14", "3.7");
+  kepler.planned = true;
+  CHECK_FALSE(recipe_for(known(), kepler));
+  CHECK(changes_for(known(), kepler).last_branch == 470);
+  // What toolkits have left out, drivers leave out as well, sooner or later.
+  for (const ArchToolkits& row : known().archs) {
+    CAPTURE(row.capability);
+    CHECK(row.last.empty() == (row.last_branch == 0));
+  }
 }
 
 TEST_CASE("a known bad release is left out by its number") {
