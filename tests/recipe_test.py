@@ -118,6 +118,21 @@ class Recipe(unittest.TestCase):
             done = self.ask("--driver", "570.86", "--gpu", name, "--python-version", "3.12")
             self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_several_gpus_in_one_name_are_several(self):
+        machine = ["--driver", "580.95", "--python-version", "3.12"]
+        for names in ("RTX 5090,GTX 1080 Ti", "RTX 5090 and GTX 1080 Ti", "RTX 5090 ; GTX 1080 Ti"):
+            done = self.ask("--gpu", names, *machine)  # no build has kernels for both
+            self.assertIn("E0833", done.stderr, done.stdout)
+        gpus = json.loads(self.recipe("--json", "--gpu", "RTX 3090, V100", *machine))["gpus"]
+        self.assertEqual([gpu["compute_capability"] for gpu in gpus], ["8.6", "7.0"])
+
+    def test_a_gpu_without_a_compute_capability_is_sent_to_its_own_machine(self):
+        for name, told in (("MI300X", "AMD's"), ("Arc A770", "Intel's"), ("Orin", "JetPack")):
+            done = self.ask("--gpu", name)
+            self.assertIn("E0835", done.stderr)
+            self.assertIn(told, done.stderr)
+            self.assertNotIn("nvidia-smi", done.stderr)
+
     def test_options_of_recipes_go_with_recipes_alone(self):
         done = subprocess.run([BERTH, "env", "--gpu", "H100"], env=self.environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
