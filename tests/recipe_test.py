@@ -69,6 +69,17 @@ class Recipe(unittest.TestCase):
         named = self.recipe(*old, "--torch-index", "https://mirror.lab/torch/", **mirror)
         self.assertIn("--index-url https://mirror.lab/torch/cu118", named)
 
+    def test_an_index_of_pytorchs_builds_is_no_mirror_of_pypi(self):
+        index = {"PIP_INDEX_URL": "https://download.pytorch.org/whl/cu121"}
+        machine = ["--driver", "580.95", "--gpu", "H100", "--python-version"]
+        self.assertIn("install 'torch==2.5.*'\n", self.recipe(*machine, "3.11", **index))
+        refused = self.ask(*machine, "3.13", **index)
+        self.assertIn("E0834", refused.stderr)
+        self.assertIn("--torch-index", refused.stderr)
+        refused = self.ask(*machine, "3.11", framework="jax", **index)
+        self.assertIn("has no JAX", refused.stderr)
+        self.assertNotIn("--torch-index", refused.stderr)
+
     def test_a_pip_conf_and_a_condarc_count(self):
         pip = pathlib.Path(self.home.name) / ".config/pip/pip.conf"
         pip.parent.mkdir(parents=True)

@@ -178,6 +178,29 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
+/// Adds where the builds are that the configured index does not have.
+void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
+  const Wish& wish = machine.wish;
+  error.id = "E0834";
+  if (wish.tags_only && wish.framework != Framework::kTorch) {
+    error.message += "\n  " + text("{} is an index of PyTorch's builds, and has no {}",
+                                   machine.index.named(), doctor::name_of(wish.framework));
+    error.hint = text("PIP_INDEX_URL=URL {}   (PyPI, or your mirror of it)", same);
+    return;
+  }
+  error.message +=
+      "\n  " +
+      (wish.tags_only
+           ? text("{} has some of PyTorch's builds alone, and none of them does; others are in "
+                  "PyTorch's own index",
+                  machine.index.named())
+           : text("{} has PyPI's builds alone, and none of them does; others are in PyTorch's own "
+                  "index",
+                  machine.index.named()));
+  error.hint = text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
+                    doctor::kTorchIndex);
+}
+
 /// One sentence a change, then the commands.
 Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
   const Wish& wish = machine.wish;
@@ -200,15 +223,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   const auto hint = [&](const std::string& line) {
     error.hint += (error.hint.empty() ? "" : "\n") + line;
   };
-  if (changes.another_index) {
-    error.id = "E0834";
-    error.message += "\n  " + text(
-                                  "{} has PyPI's builds alone, and none of them does; others are "
-                                  "in PyTorch's own index",
-                                  machine.index.named());
-    hint(text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
-              doctor::kTorchIndex));
-  }
+  if (changes.another_index) tell_other_index(machine, same, error);
   if (changes.driver_too_new) {
     error.id = "E0831";
     error.message +=
