@@ -373,6 +373,12 @@ Result<int> print_recipe(const Context& context) {
   order.target = facts.python;
   machine.index = order.index =
       format == RecipeFormat::kPip ? facts.packages.of(facts.python) : facts.packages.pip;
+  const doctor::PackageIndex& uv = facts.packages.uv;
+  const bool for_uv = format == RecipeFormat::kPip && &facts.packages.of(facts.python) == &uv;
+  if (uv.main && !for_uv)
+    machine.notes.push_back(
+        text("uv is set to {} ({}), which pip does not read: this is a recipe for pip",
+             printable(uv.main->url), uv.main->from));
   doctor::keep_to(order.index, machine.wish);
   machine.wish.no_toolkit = format == RecipeFormat::kDockerfile;
   std::string torch_index = context.arguments.value("--torch-index").value_or("");
