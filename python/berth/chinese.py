@@ -97,7 +97,11 @@ MESSAGES: Dict[str, str] = {
     "retry the function that consumes it": "请重试使用它的那个函数",
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
-    "memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}": "{} 中在优化器更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after {} had stepped in it, so another try would step again: {}": "{} 中在 {} 更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
+        "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
+    "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":
+        "每次调用前先 optimizer.zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
     "optimizer.step() after the function, and not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
 
