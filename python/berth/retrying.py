@@ -158,8 +158,9 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     passes, StepInterrupted is raised in place of another try: make it one call for all passes that add up. What is no lack of memory is
     raised as it is, and an error that has cost the device's context as ContextLost.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where
-    an optimizer that it has not made itself has stepped in it, StepInterrupted is raised in place of another try. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
+    optimizer or a scheduler of PyTorch's has stepped in it that it has not made itself, StepInterrupted is raised. What is none of
+    PyTorch's is not seen. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------
@@ -184,8 +185,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     ('done', 3)
     """
     if function is None:
-        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random,
-                                 report=report)
+        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random, report=report)
     whole("tries", tries, 1)
     for name, value in (("first", first), ("factor", factor), ("most", most)):
         number(name, value)

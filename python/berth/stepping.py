@@ -1,4 +1,4 @@
-"""What a call has changed that a second try would change once more: whether an optimizer has stepped in it, and what its backward passes
+"""What a call has changed that a second try would change once more: whether an optimizer or a scheduler has stepped in it, and what its backward passes
 have added to gradients."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import functools
 import sys
 import threading
 import weakref
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from .errors import BerthError
 from .gradients import Gradients
@@ -25,6 +25,7 @@ class StepInterrupted(BerthError, MemoryError):
 _open: List["Steps"] = []
 _here: "contextvars.ContextVar[Optional[Steps]]" = contextvars.ContextVar("berth_steps", default=None)
 _watching = False
+_OPTIMIZED = 1  # of code: a function's, whose variables are no dict
 
 
 class Steps:
@@ -58,9 +59,13 @@ class Steps:
         """Where it came from inside of a step that had begun to change something, that is one as well."""
         at = problem.__traceback__
         while at is not None:
-            held = at.tb_frame.f_locals if at.tb_frame.f_code.co_name == "step" else {}
-            if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
-                self.note(held["self"])
+            code = at.tb_frame.f_code
+            if code.co_name == "step" and code.co_varnames[:1] == ("self",) and code.co_flags & _OPTIMIZED:
+                held = at.tb_frame.f_locals
+                if isinstance(held.get("self"), sys.modules["torch.optim.optimizer"].Optimizer) and _has_begun(held):
+                    self.note(held["self"])
+                if isinstance(held, dict):  # a copy, which the frame would keep even when it is cleared
+                    held.clear()
             at = at.tb_next
 
     def note(self, stepper: Any) -> None:
@@ -87,6 +92,7 @@ def _begin() -> bool:
         return False
     _watching = True
     _watch_optimizers(module)
+    _watch_schedulers(sys.modules.get("torch.optim.lr_scheduler"))
     _watch_backward(autograd)
     return True
 
@@ -102,6 +108,21 @@ def _watch_optimizers(module: Any) -> None:
         _stepped(optimizer)
         before(optimizer)
     module.Optimizer._optimizer_step_code = after
+
+
+def _watch_schedulers(module: Any) -> None:
+    """Of the learning rate: those of PyTorch, and what inherits from them."""
+    for kind in list(vars(module).values()) if module is not None else ():
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and "step" in vars(kind):
+            setattr(kind, "step", _noting(getattr(kind, "step")))
+
+
+def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(before)
+    def step(self: Any, *args: Any, **named: Any) -> Any:
+        _stepped(self)
+        return before(self, *args, **named)
+    return step
 
 
 def _watch_backward(autograd: Any) -> None:

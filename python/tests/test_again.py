@@ -4,6 +4,7 @@ usage: test_again.py     (77: no PyTorch here)
 """
 import asyncio
 import unittest
+import weakref
 
 from with_torch import torch
 
@@ -157,6 +158,63 @@ class Gradients(unittest.TestCase):
                 F.mse_loss(checkpoint(self.model[2], h, use_reentrant=reentrant), self.batch[1]).backward()
             self.retried(step)
             self.check()
+
+
+class Schedulers(unittest.TestCase):
+    def test_a_learning_rate_does_not_decay_twice(self):
+        schedulers = torch.optim.lr_scheduler
+        makes = [lambda optimizer: schedulers.StepLR(optimizer, 1), lambda optimizer: schedulers.ReduceLROnPlateau(optimizer, patience=0),
+                 lambda optimizer: schedulers.OneCycleLR(optimizer, 1.0, 10), lambda optimizer: schedulers.CosineAnnealingWarmRestarts(optimizer, 5),
+                 lambda optimizer: schedulers.SequentialLR(optimizer, [schedulers.ConstantLR(optimizer), schedulers.ConstantLR(optimizer)], [5])]
+        for make in makes:
+            optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], 0.1)
+            scheduler, steps = make(optimizer), []
+
+            @berth.retry(first=0.0, report=False)
+            def step():
+                steps.append(1)
+                optimizer.step()
+                scheduler.step(*([1.0] if isinstance(scheduler, schedulers.ReduceLROnPlateau) else []))
+                if len(steps) < 2:
+                    raise MemoryError
+            optimizer.step = lambda: None
+            with self.assertRaises(berth.StepInterrupted) as caught:
+                step()
+            self.assertIn(f"after {type(scheduler).__name__}", str(caught.exception))
+            self.assertEqual(len(steps), 1)
+
+    def test_one_of_its_own_begins_anew(self):
+        tries = []
+
+        @berth.retry(first=0.0, report=False)
+        def step():
+            optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], 0.1)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+            optimizer.step()
+            scheduler.step()
+            tries.append(optimizer.param_groups[0]["lr"])
+            if len(tries) < 2:
+                raise MemoryError
+        step()
+        self.assertEqual(tries, [tries[0]] * 2)
+
+
+class Kept(unittest.TestCase):
+    """What a failed try held is gone when the next one begins, and what the call was given when it is over."""
+
+    def test_the_variables_of_a_step_that_failed_are_let_go_of(self):
+        alive = []
+
+        class Trainer:
+            def step(self):
+                tensor = torch.ones(2)
+                held.append([one() is not None for one in alive])
+                alive.append(weakref.ref(tensor))
+                if len(alive) < 2:
+                    raise RuntimeError(OOM)
+        held = []
+        berth.retry(Trainer().step, first=0.0, report=False)()
+        self.assertEqual(held, [[], [False]])
 
 
 class Tasks(unittest.TestCase):
