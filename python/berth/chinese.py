@@ -144,6 +144,14 @@ MESSAGES: Dict[str, str] = {
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
     # a step in parts
+    "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
+    "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
+    "a batch normalisation of one's own, or a mixup":
+        "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
+    "GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on":
+        "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
+    "buffers that are written in each pass, and so once for each part: {}{}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}{}",
+    "batch_norm='warn' to go on": "batch_norm='warn' 可继续",
     "berth: a batch of {} does not fit ({}); trying it in {} parts": "berth：大小为 {} 的批放不下（{}）；改为分成 {} 份",
     "model: a {} is no torch.nn.Module": "model：{} 不是 torch.nn.Module",
     "the loss function gives {}{} and not one number": "损失函数给出 {}{}，而不是一个数",

@@ -8,9 +8,10 @@ import sys
 import weakref
 from typing import Any, Callable, ContextManager, List, MutableMapping, Optional, Tuple
 
-from .accumulating import Count, Part, check_over, divided, weighed
+from .accumulating import Count, Part, check_over, check_reduction, divided, weighed
 from .agreement import FAILED, Agreement, RankFailed, agreement
 from .batches import DoesNotFit
+from .comparing import check_number
 from .errors import InvalidRequest, Unsupported
 from .language import text
 from .oom import is_oom
@@ -93,10 +94,7 @@ class _Step:
                 if not part.items:
                     continue  # padding alone; the mean of nothing is no number
                 loss = self.loss_fn(self.model, part.data)
-                if getattr(loss, "numel", int)() != 1:
-                    raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
-                                         hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
-                                         text("its mean, or with reduction='sum' its sum"))
+                check_number(loss)
                 if not loss.requires_grad:
                     raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
                         "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
@@ -262,6 +260,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
           together: Agreement) -> _Step:
     torch = sys.modules["torch"]
     check_over(over)
+    check_reduction(reduction)
     _check_callables(torch, loss_fn, optimizer, count, scaler)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
@@ -366,9 +365,10 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
     if not step.together.most(0 if seen else 1):
         return
     problem: Optional[Exception] = None
+    tells = False
     try:
         check_batch_norm(step.model, allowed[0])
-        check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed[1])
+        tells = check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed)
     except Exception as why:
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
@@ -376,7 +376,7 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
         raise problem from lack
     if said:
         raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
-    if not each and not _is_even(step, parts):
+    if not each and tells and not _is_even(step, parts):
         known.losses = [*known.losses[-9:], Looked(step.loss_fn, step.count)]
 
 
