@@ -144,13 +144,15 @@ MESSAGES: Dict[str, str] = {
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
     # a step in parts
+    "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
+    "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
     "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
     "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
     "a batch normalisation of one's own, or a mixup":
         "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
     "GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on":
         "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
-    "buffers that are written in each pass, and so once for each part: {}{}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}{}",
+    "buffers that are written in each pass, and so once for each part: {}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}",
     "batch_norm='warn' to go on": "batch_norm='warn' 可继续",
     "berth: a batch of {} does not fit ({}); trying it in {} parts": "berth：大小为 {} 的批放不下（{}）；改为分成 {} 份",
     "model: a {} is no torch.nn.Module": "model：{} 不是 torch.nn.Module",
@@ -171,7 +173,7 @@ MESSAGES: Dict[str, str] = {
     "start from the last checkpoint, with more parts from the beginning: parts=2": "从上一个检查点开始，一开始就分成更多份：parts=2",
     "memory ran out while the optimizer stepped, and some parameters may be new: {}": "优化器更新时内存耗尽，部分参数可能已更新：{}",
     "start from the last checkpoint, with smaller parts: parts=2": "从上一个检查点开始，用更小的份：parts=2",
-    "layers that see the parts of a split batch and not the whole: {}{}": "这些层看到的是拆分后的各份而不是整批：{}{}",
+    "layers that see the parts of a split batch and not the whole: {}": "这些层看到的是拆分后的各份而不是整批：{}",
     " and {} more": "，另有 {} 个",
     "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on":
         "改用 GroupNorm 或 LayerNorm，或对这些层调用 .eval()；batch_norm='warn' 则继续",

@@ -78,9 +78,21 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
 def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
-        more = text(" and {} more", len(found) - 3) if len(found) > 3 else ""
-        object_or(text("layers that see the parts of a split batch and not the whole: {}{}", ', '.join(found[:3]), more), allowed,
+        object_or(text("layers that see the parts of a split batch and not the whole: {}", _some(found)), allowed,
                   text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on"))
+
+
+def check_hooks(model: Any, allowed: str) -> None:
+    """Of layers. Those of parameters are called with the whole (hooks.py)."""
+    found = [f"{name or type(one).__name__} ({getattr(hook, '__qualname__', type(hook).__name__)})" for name, one in inner(model).named_modules()
+             for hook in (*one._backward_hooks.values(), *getattr(one, "_backward_pre_hooks", {}).values())]
+    if found:
+        object_or(text("backward hooks of layers see the gradients of each part and not of the whole: {}", _some(found)), allowed,
+                  text("a hook on the parameter, which is called once; in_batch='warn' to go on"))
+
+
+def _some(found: List[str]) -> str:
+    return ", ".join(found[:3]) + (text(" and {} more", len(found) - 3) if len(found) > 3 else "")
 
 
 def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
@@ -133,8 +145,7 @@ def _say_different(found: Compared, length: int, groups: int, allowed: str, hint
 
 def _check_writes(names: List[str], allowed: str) -> None:
     if names:
-        more = text(" and {} more", len(names) - 3) if len(names) > 3 else ""
-        object_or(text("buffers that are written in each pass, and so once for each part: {}{}", ', '.join(names[:3]), more), allowed,
+        object_or(text("buffers that are written in each pass, and so once for each part: {}", _some(names)), allowed,
                   text("batch_norm='warn' to go on"))
 
 

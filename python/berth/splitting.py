@@ -13,13 +13,14 @@ from .agreement import FAILED, Agreement, RankFailed, agreement
 from .batches import DoesNotFit
 from .comparing import check_number
 from .errors import InvalidRequest, Unsupported
+from .hooks import Hooks
 from .language import text
 from .oom import is_oom
 from .parts import length_of, positive
 from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
 from .sizes import number
-from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
+from .splittable import Looked, batch_norms, check_batch_norm, check_hooks, check_loss, inner
 from .stepping import StepInterrupted
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
@@ -61,8 +62,15 @@ class StepResult:
 
 class _Known:
     def __init__(self) -> None:
-        self.items = 0
+        self.items = 0  # 0: memory has not run out yet
         self.losses: List[Looked] = []
+
+    def fitted(self, items: int, after_failure: bool) -> None:
+        """So many a part. Only a failure makes it less: the parts of a small batch are small without one."""
+        if after_failure:
+            self.items = max(items, 1)
+        elif self.items:
+            self.items = max(items, self.items)
 
 
 @dataclasses.dataclass
@@ -79,6 +87,7 @@ class _Step:
     over: str
     together: Agreement
     grads: "_Gradients"
+    hooks: Hooks
 
     def quiet(self) -> ContextManager[Any]:
         """No rank waits for another before all are through: gradients are exchanged by `exchange`."""
@@ -89,7 +98,7 @@ class _Step:
         total: Any = 0.0
         # Of the check, which has no gradients, or of weights before the last step: autocast would go on with them.
         sys.modules["torch"].clear_autocast_cache()
-        with self.quiet():
+        with self.quiet(), self.hooks.off():
             for part in pieces:
                 if not part.items:
                     continue  # padding alone; the mean of nothing is no number
@@ -102,6 +111,7 @@ class _Step:
                 total = total + share.detach()
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
                 del loss, share
+        self.hooks.of_tensors()
         return float(total)
 
     def exchange(self, loss: float) -> float:
@@ -271,7 +281,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
         raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
                           text("GroupNorm, or BatchNorm of each rank's own"))
-    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer))
+    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer), Hooks(model, optimizer))
 
 
 def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
@@ -316,8 +326,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         most = step.together.most(said)
         if most == _FITS:
             unused(state)
-            if len(pieces) > 1 or tries > 1:
-                known.items = max(len(pieces) and -(-length // len(pieces)), 1)
+            known.fitted(-(-length // max(len(pieces), 1)), tries > 1)
             return float(result), pieces, tries
         step.grads.clear()
         why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
@@ -368,6 +377,7 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
     tells = False
     try:
         check_batch_norm(step.model, allowed[0])
+        check_hooks(step.model, allowed[1])
         tells = check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed)
     except Exception as why:
         problem = why
@@ -392,6 +402,7 @@ def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bo
     torch, norm = sys.modules["torch"], None
     parameters = [one for group in step.optimizer.param_groups for one in group["params"]]
     try:
+        step.hooks.after()
         if clip_norm is not None:
             if step.scaler is not None:
                 step.scaler.unscale_(step.optimizer)

@@ -181,6 +181,67 @@ class Training(unittest.TestCase):
         self.assertIn("none of mean, sum", str(caught.exception))
 
 
+class Hooks(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(3)
+        self.batch = torch.randn(16, 8), torch.randn(16, 2)
+        self.model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def step(self, loss=test_steps.Recovery.loss, rate=0.0, **options):
+        return berth.split_step(self.model, loss, torch.optim.SGD(self.model.parameters(), rate), self.batch, report=False, **options)
+
+    def test_hooks_on_parameters_see_the_whole_once(self):
+        calls = []
+
+        def clipped(gradient):
+            calls.append(torch.is_grad_enabled())
+            return gradient.clamp(-0.01, 0.01)
+        for one in self.model.parameters():
+            one.register_hook(clipped)
+        self.model[0].weight.register_hook(lambda gradient: None)
+        test_steps.Recovery.loss(self.model, self.batch).backward()
+        whole = [one.grad.clone() for one in self.model.parameters()]
+        calls.clear()
+        for options in ({"parts": 4}, {"parts": 1}, {"loss": test_steps.Failing(test_steps.Recovery.loss, 4)}):
+            self.step(**options)
+            for one, expected in zip(self.model.parameters(), whole):
+                self.assertLess(test_steps.relative(one.grad, expected), 1e-6)
+            self.assertEqual(calls, [False] * 4)
+            calls.clear()
+        self.model.zero_grad()
+        test_steps.Recovery.loss(self.model, self.batch).backward()
+        self.assertEqual(len(calls), 4, "they are there again")
+
+    @unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook"), "PyTorch 2.1")
+    def test_an_optimizer_in_the_backward_pass_steps_once(self):
+        other, steps = copy.deepcopy(self.model), []
+        optimizers = {one: torch.optim.SGD([one], 0.1) for one in self.model.parameters()}
+
+        def step(parameter):
+            steps.append(1)
+            optimizers[parameter].step()
+            optimizers[parameter].zero_grad()
+        for one in self.model.parameters():
+            one.register_post_accumulate_grad_hook(step)
+        test_steps.Recovery.loss(other, self.batch).backward()
+        torch.optim.SGD(other.parameters(), 0.1).step()
+        self.step(test_steps.Failing(test_steps.Recovery.loss, 4))
+        self.assertEqual(len(steps), 4)
+        self.assertLess(test_steps.relative(test_steps.flat(self.model.parameters()), test_steps.flat(other.parameters())), 1e-6)
+
+    def test_backward_hooks_of_layers_are_named(self):
+        def normalised(module, inputs, outputs):
+            return tuple(F.normalize(one, dim=0) for one in inputs)
+        self.model[2].register_full_backward_hook(normalised)
+        with self.assertRaises(berth.NotSplittable) as caught:
+            self.step(parts=2)
+        self.assertIn("2 (", str(caught.exception))
+        self.assertIn("normalised", str(caught.exception))
+        with self.assertWarns(berth.SplitWarning):
+            self.step(parts=2, in_batch="warn")
+        self.step(parts=1)
+
+
 class Alike(unittest.TestCase):
     """The loss of a head that begins with zeros is the same for all items, whatever it is a mean of."""
 
