@@ -143,6 +143,10 @@ MESSAGES: Dict[str, str] = {
     "reduction: {!r} is none of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
+    "{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells":
+        "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
+    "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
+        "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
     # a step in parts
     "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
     "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
