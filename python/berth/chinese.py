@@ -97,7 +97,11 @@ MESSAGES: Dict[str, str] = {
     "retry the function that consumes it": "请重试使用它的那个函数",
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
-    "memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}": "{} 中在优化器更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after {} had stepped in it, so another try would step again: {}": "{} 中在 {} 更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
+        "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
+    "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":
+        "每次调用前先 optimizer.zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
     "optimizer.step() after the function, and not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
 
@@ -139,7 +143,21 @@ MESSAGES: Dict[str, str] = {
     "reduction: {!r} is none of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
+    "{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells":
+        "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
+    "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
+        "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
     # a step in parts
+    "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
+    "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
+    "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
+    "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
+    "a batch normalisation of one's own, or a mixup":
+        "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
+    "GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on":
+        "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
+    "buffers that are written in each pass, and so once for each part: {}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}",
+    "batch_norm='warn' to go on": "batch_norm='warn' 可继续",
     "berth: a batch of {} does not fit ({}); trying it in {} parts": "berth：大小为 {} 的批放不下（{}）；改为分成 {} 份",
     "model: a {} is no torch.nn.Module": "model：{} 不是 torch.nn.Module",
     "the loss function gives {}{} and not one number": "损失函数给出 {}{}，而不是一个数",
@@ -159,7 +177,7 @@ MESSAGES: Dict[str, str] = {
     "start from the last checkpoint, with more parts from the beginning: parts=2": "从上一个检查点开始，一开始就分成更多份：parts=2",
     "memory ran out while the optimizer stepped, and some parameters may be new: {}": "优化器更新时内存耗尽，部分参数可能已更新：{}",
     "start from the last checkpoint, with smaller parts: parts=2": "从上一个检查点开始，用更小的份：parts=2",
-    "layers that see the parts of a split batch and not the whole: {}{}": "这些层看到的是拆分后的各份而不是整批：{}{}",
+    "layers that see the parts of a split batch and not the whole: {}": "这些层看到的是拆分后的各份而不是整批：{}",
     " and {} more": "，另有 {} 个",
     "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on":
         "改用 GroupNorm 或 LayerNorm，或对这些层调用 .eval()；batch_norm='warn' 则继续",
