@@ -58,8 +58,8 @@ MESSAGES: Dict[str, str] = {
         "该进程的另一个线程或任务已持有或正在等待租约，而租约所设置的内容对全体有效",
     "one lease around all of them; or a process each: berth.run(…, gpus=1)": "让一个租约包住它们；或各用一个进程：berth.run(…, gpus=1)",
     "{} has initialised its devices already, so it would not see which one the lease has": "{} 已初始化其设备，因此看不到租约给的是哪一个",
-    "with berth.lease(...): above the first use of a device; or: berth run -- python …":
-        "把 with berth.lease(...): 放在首次使用设备之前；或：berth run -- python …",
+    "with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …":
+        "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
     "job {}, whose lease this one is in, does not have {}": "外层租约的作业 {} 没有 {}",
     "the outer lease with these devices": "让外层租约取得这些设备",
     "the processors {} could not be set: {}": "无法设置处理器 {}：{}",

@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -14,13 +15,15 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from, in_python
-from .frameworks import device_of, initialised
+from .frameworks import device_of, has_chosen
 from .language import text
 from .sizes import device_bytes, number, permille_of, whole, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
 _CALL = "berth.lease({})"
+
+_SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
 
 Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
@@ -57,6 +60,7 @@ class Lease:
         self._before: Dict[str, Optional[str]] = {}
         self._affinity: Optional[set[int]] = None
         self._owner, self._told, self._in = 0, False, (0, 0)
+        self._chosen: Optional[str] = None
         self._later: List[Tuple[ctypes.c_void_p, int]] = []  # of leases that ended before this one, which lives on what they have
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
@@ -107,10 +111,9 @@ class Lease:
     def _ask(self) -> None:
         if self._handle is not None:
             raise InvalidRequest(text("this lease is in use already: make another one with berth.lease()"))
-        already = initialised()
-        if already and self._wish["request"].get("gpus") != 0:
-            raise TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", already),
-                          hint=text("with berth.lease(...): above the first use of a device; or: berth run -- python …"))
+        self._chosen = has_chosen() if self._wish["request"].get("gpus") != 0 else None
+        if self._chosen and "BERTH_JOB" not in os.environ:
+            raise self._too_late()
         self._enlist()
         handle = ctypes.c_void_p()
         try:
@@ -120,6 +123,10 @@ class Lease:
             _held.remove(self)
             raise
         self._handle, self._told = handle, False
+
+    def _too_late(self) -> TooLate:
+        return TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", self._chosen),
+                       hint=text("with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …"))
 
     def _enlist(self) -> None:
         with _holding:
@@ -169,12 +176,13 @@ class Lease:
         self.job = said["job"]["id"]
         self.devices = said["environment"]["devices"]
         self._check_devices()
-        for one in said["environment"]["settings"]:
-            if one["action"] == "keep":
-                continue
-            value = one["value"] if one["action"] == "set" else None
-            self.environment[one["name"]] = value
-            self._set(one["name"], value)
+        settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
+        # Inside of a job: what sees its devices already may go on, where the lease has the same ones.
+        if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
+            raise self._too_late()
+        for name, value in settings.items():
+            self.environment[name] = value
+            self._set(name, value)
         self._set("BERTH_JOB", str(self.job))
         cpus = said["environment"].get("cpus")
         if cpus:
@@ -281,7 +289,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     NoDevice
         This machine has no such device.
     TooLate
-        A framework in this process has initialised its devices already.
+        A framework, or a driver, has initialised its devices in this process already: `torch.cuda.is_available()` is enough.
 
     Examples
     --------
