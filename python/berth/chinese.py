@@ -183,6 +183,8 @@ MESSAGES: Dict[str, str] = {
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
     "berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
     "dataset: a {} has no length, so that nothing can be tried": "dataset：{} 没有长度，因此无法试用",
+    "dataset: a {} has no indices, so that nothing can be tried": "dataset：{} 没有下标，因此无法试用",
+    "dataset: item 0 of a {} cannot be had: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
     "either max_tokens, or memory and budget: one of both says how large a batch may be":
         "max_tokens，或者 memory 与 budget：由其中之一决定批可以多大",

@@ -107,6 +107,20 @@ def needed(module: str, what: str, package: str = "") -> Any:
                           f"pip install {package or module.split('.')[0]}") from why
 
 
+def sees_gpu(torch: Any) -> bool:
+    """Whether PyTorch has a GPU, without a call of CUDA that would fix which one: a lease may come later. PyTorch asks NVML then (from 2.0 on)."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        return bool(torch.cuda.is_available())
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 def _gpus_of_jax(jax: Any) -> Any:
     try:
         return jax.devices("gpu")
