@@ -183,6 +183,8 @@ MESSAGES: Dict[str, str] = {
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
     "berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
     "dataset: a {} has no length, so that nothing can be tried": "dataset：{} 没有长度，因此无法试用",
+    "samples: the model cannot be called with this {}: {}": "samples：模型不能用此 {} 调用：{}",
+    "a tensor, a tuple of arguments, or a dict of named ones": "一个张量、一个参数元组，或一个按名字给出参数的字典",
     "dataset: a {} has no indices, so that nothing can be tried": "dataset：{} 没有下标，因此无法试用",
     "dataset: item 0 of a {} cannot be had: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
