@@ -189,6 +189,46 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
             """
         self.assertEqual(self.prints(code), "no\nno\n")
 
+    @unittest.skipUnless(HAS_TORCH, "no PyTorch")
+    def test_a_profile_that_is_refused_is_in_nobodys_way(self):
+        code = """
+            import torch, tempfile, unittest.mock
+            place = tempfile.TemporaryDirectory()
+            def one():
+                with berth.profile(place.name + '/a.json', report=False) as seen: torch.ones(3)
+                print('operators' in seen.summary)
+            with torch.profiler.profile():
+                try: one()
+                except berth.InvalidRequest as problem: print('another profile' in str(problem), problem.hint)
+            one()
+            with unittest.mock.patch.object(torch.profiler.profile, '__enter__', side_effect=RuntimeError('of Kineto')):
+                try: one()
+                except berth.InvalidRequest as problem: print('of Kineto' in str(problem))
+            with berth.profile(place.name + '/b.json', report=False):
+                try: one()
+                except berth.InvalidRequest as problem: print('another profile' in str(problem))
+            one()
+            """
+        done = self.python(code)  # and PyTorch may warn
+        self.assertEqual((done.returncode, done.stdout), (0, "True one block around both\n" + "True\n" * 4), done.stderr)
+
+    def test_a_trace_that_cannot_be_written_takes_no_error_away(self):
+        code = """
+            import tempfile, warnings
+            for own in (None, ValueError('mine'), KeyboardInterrupt()):
+                place = tempfile.mkdtemp()
+                try:
+                    with warnings.catch_warnings(record=True) as said:
+                        warnings.simplefilter('always')
+                        with berth.profile(place + '/x.json', report=False) as seen:
+                            os.rmdir(place)
+                            if own: raise own
+                except BaseException as problem:
+                    print(problem is own, getattr(problem, 'id', None), [str(one.message).split(':')[0] for one in said], 'no trace: ' in seen.summary)
+            """
+        warned = "['the trace could not be written']"
+        self.assertEqual(self.prints(code), f"False E0008 [] True\nTrue None {warned} True\nTrue None {warned} True\n")
+
     @unittest.skipUnless(HAS_PROMETHEUS, "no prometheus_client")
     def test_prometheus_reads(self):
         code = """
