@@ -234,17 +234,20 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
         code = """
             import urllib.request
             with berth.export_metrics(0) as metrics:
-                metrics['loss'] = 0.25; metrics.set('rate', 3, phase='train')
+                metrics['loss'] = 0.25; metrics.set('rate', 3, phase='train'); metrics.set('epoch', 2, name='a', value='b')
                 said = urllib.request.urlopen(f'http://127.0.0.1:{metrics.port}/metrics').read().decode()
-                for bad in (lambda: metrics.set('a b', 1), lambda: metrics.set('loss', 'x'), lambda: metrics.set('loss', 1, other='x')):
+                for bad in (lambda: metrics.set('a b', 1), lambda: metrics.set('loss', 'x'), lambda: metrics.set('loss', 1, other='x'), lambda: metrics.set(5, 1),
+                            lambda: metrics.set('berth_process_resident_bytes', 1), lambda: metrics.set('berth_device_power_milliwatts', 1),
+                            lambda: berth.export_metrics(0, address=5)):
                     try: bad()
                     except berth.InvalidRequest: print('no')
                 try: berth.export_metrics(metrics.port)
                 except berth.BerthError as problem: print(problem.id)
-            print('loss 0.25' in said, 'rate{phase="train"} 3.0' in said)
+            print('loss 0.25' in said, 'rate{phase="train"} 3.0' in said, 'epoch{name="a",value="b"} 2.0' in said)
+            print(said.count('# TYPE berth_process_resident_bytes'), 'berth_process_resident_bytes ' in said)
             print('berth_device_memory_total_bytes{device="0",name="NVIDIA GeForce RTX 4090",uuid="GPU-' in said)
             """
-        self.assertEqual(self.prints(code), "no\nno\nno\nE0916\nTrue True\nTrue\n")
+        self.assertEqual(self.prints(code), "no\n" * 7 + "E0916\nTrue True True\n1 True\nTrue\n")
 
     def test_bad_requests(self):
         code = """
