@@ -10,6 +10,10 @@ MESSAGES: Dict[str, str] = {
     "hint: {}": "提示：{}",
     "Berth failed and did not say why": "Berth 失败了，但没有说明原因",
     "{}: {!r} is not a whole number of at least {}": "{}：{!r} 不是不小于 {} 的整数",
+    "{}: {!r} is not a whole number from {} to {}": "{}：{!r} 不是 {} 到 {} 之间的整数",
+    "{}: {!r} is not a size: it is too large": "{}：{!r} 不是大小：太大了",
+    "the types of {}: {} and {}": "{} 的类型：{} 与 {}",
+    "a tensor on the device meta has no numbers that could be compared": "meta 设备上的张量没有可比较的数",
     "{}: {!r} is not a whole number": "{}：{!r} 不是整数",
     "{}: {!r} is not a size": "{}：{!r} 不是大小",
     "{}: {} bytes are hardly what is meant": "{}：{} 字节恐怕不是本意",
@@ -241,7 +245,6 @@ MESSAGES: Dict[str, str] = {
     "{} ended with {}": "{} 以 {} 结束",
 
     # metrics
-    "port: {!r} is not a whole number from 0 to 65535": "port：{!r} 不是 0 到 65535 之间的整数",
     "nobody can listen at {}:{}: {}": "无法在 {}:{} 上监听：{}",
     "another port; `ss -ltnp` shows who has it": "换一个端口；`ss -ltnp` 显示谁占用了它",
     "a gauge cannot be called {!r}": "gauge 不能叫 {!r}",
@@ -271,7 +274,6 @@ MESSAGES: Dict[str, str] = {
     "{:5.0%}  {}  ({} calls)": "{:5.0%}  {}  （{} 次调用）",
 
     # runs that repeat
-    "seed: {!r} is not a whole number from 0 to 4294967295": "seed：{!r} 不是 0 到 4294967295 之间的整数",
     "nothing": "无",
     "24 MiB of each GPU": "每个 GPU 24 MiB",
     "too late for this process: a GPU is in use already": "对本进程已太晚：GPU 已在使用",

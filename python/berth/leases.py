@@ -17,10 +17,11 @@ from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from, in_python
 from .frameworks import device_of, has_chosen
 from .language import text
-from .sizes import device_bytes, number, permille_of, whole, words_of
+from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
+_MOST_GPUS, _MOST_CPUS = 1024, 8192  # as the program's
 _CALL = "berth.lease({})"
 
 _SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
@@ -298,9 +299,10 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     ...     os.environ["CUDA_VISIBLE_DEVICES"]
     '0'
     """
-    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    program = os.path.basename(sys.argv[0]).encode("utf-8", "replace").decode() if sys.argv else ""
     if not isinstance(name, str):
         raise InvalidRequest(text("name: {!r} is no text", name), "E0104", f"name={str(name)!r}")
+    name = word("name", name).encode("utf-8", "replace").decode()
     if wait is not None:
         wait = number("wait", wait)
     request = request_of(gpus, memory, share, cpus, devices)
@@ -311,13 +313,13 @@ def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, 
     """What is wished for, where each wish makes sense."""
     request: Dict[str, Any] = {}
     if gpus is not None:
-        request["gpus"] = whole("gpus", gpus, 0)
+        request["gpus"] = whole("gpus", gpus, 0, _MOST_GPUS)
     if memory is not None:
         request["memory_bytes"] = device_bytes(memory)
     if share is not None:
         request["share_permille"] = permille_of(share)
     if cpus is not None:
-        request["cpus"] = whole("cpus", cpus, 1)
+        request["cpus"] = whole("cpus", cpus, 1, _MOST_CPUS)
     if devices is not None:
         request["devices"] = words_of(devices)
     for other, value in (("memory", memory), ("share", share), ("devices", devices)):

@@ -10,7 +10,7 @@ from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 from .language import text
 from .readings import NAMES, Recent, resident_bytes
-from .sizes import number
+from .sizes import number, whole
 
 __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
@@ -109,8 +109,7 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
     >>> metrics = export_metrics(9400)  # doctest: +SKIP
     >>> metrics["loss"] = 0.31          # doctest: +SKIP
     """
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
-        raise InvalidRequest(text("port: {!r} is not a whole number from 0 to 65535", port), "E0104")
+    port = whole("port", port, 0, 65535)
     if not isinstance(address, str):
         raise InvalidRequest(text("{}: {!r} is no text", "address", address), "E0104")
     return Metrics(needed("prometheus_client", "export_metrics", "prometheus-client"), port, address)

@@ -15,6 +15,7 @@ from . import _library
 from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from, in_python
 from .language import text
 from .leases import Size, request_of
+from .sizes import word
 
 __all__ = ["Finished", "run", "run_async"]
 
@@ -102,12 +103,10 @@ def _words_of(command: Sequence[Word]) -> List[str]:
 def _word(name: str, one: Any) -> str:
     """As a program gets it."""
     try:
-        word = os.fsdecode(one)
+        said = os.fsdecode(one)
     except TypeError:
         raise InvalidRequest(text("{}: {!r} is no text", name, one), "E0104", f"{str(one)!r}") from None
-    if "\0" in word:
-        raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, word), "E0104")
-    return word
+    return word(name, said)
 
 
 def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict[str, Any]:

@@ -88,6 +88,19 @@ class OneGpu(OnAMachine):
         self.assertEqual(said[19:], ["NotFound E0413 True", "InvalidRequest E0104 False", "InvalidRequest E0104 True", *["InvalidRequest E0104 False"] * 4])
         self.assertEqual(self.states(), {})
 
+    def test_wishes_that_are_too_large_or_no_text_are_named_alike_by_leases_and_runs(self):
+        code = """
+            for wish in ({'gpus': 10**30}, {'gpus': 1025}, {'cpus': 10**30}, {'memory': '99999999999999TiB'}, {'memory': 2**63}, {'memory': 1e300},
+                         {'memory': '9' * 400 + 'B'}, {'name': chr(0xd800)}, {'name': 'a' + chr(0)}, {'devices': chr(0xd800)}, {'devices': ['0' + chr(0)]}):
+                said = []
+                for call in (lambda: berth.lease(**wish).__enter__(), lambda: berth.run(['true'], **wish)):
+                    try: call()
+                    except berth.InvalidRequest as problem: said.append(str(problem))
+                print(len(said) == 2 and said[0] == said[1] and list(wish)[0] in said[0])
+            with berth.lease(gpus=0, name='caf' + chr(0xdce9)): pass  # as a program's name that is no UTF-8 is read
+            """
+        self.assertEqual(self.prints(code), "True\n" * 11)
+
     def test_wishes_as_people_write_them(self):
         code = """
             import math
@@ -111,7 +124,7 @@ class OneGpu(OnAMachine):
             """
         for variables in ({"LC_ALL": "zh_CN.UTF-8"}, {"LC_ALL": "", "LC_MESSAGES": "zh_TW.utf8", "LANG": "C"}, {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "zh_CN"}):
             shown = self.prints(code, PYTHONIOENCODING="utf-8", **variables)
-            for word in ("gpus：-1 不是不小于 0 的整数 (E0104)", "memory：'8' 不是大小 (E0101)\n提示：请写成数字加单位", "设备  名称"):
+            for word in ("gpus：-1 不是 0 到 1024 之间的整数 (E0104)", "memory：'8' 不是大小 (E0101)\n提示：请写成数字加单位", "设备  名称"):
                 self.assertIn(word, shown)
             self.assertEqual(shown.count("(E0411)"), 2)
             self.assertNotIn("hint", shown)
