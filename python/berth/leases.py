@@ -42,6 +42,11 @@ def _flow() -> Tuple[int, int]:
     return threading.get_ident(), id(task) if task else 0
 
 
+def in_own_lease(other: Optional["Lease"] = None) -> bool:
+    """Whether this process has a lease, but for that one."""
+    return any(one is not other and one.job for one in _held)
+
+
 class Lease:
     """What `berth.lease()` gives: use it in a `with` block.
 
@@ -119,7 +124,7 @@ class Lease:
         handle = ctypes.c_void_p()
         try:
             if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
-                raise in_python(_library.last_error(), _CALL)
+                raise in_python(_library.last_error(), _CALL, in_own_lease(self))
         except BaseException:
             _held.remove(self)
             raise
@@ -147,7 +152,7 @@ class Lease:
     def _granted(self, milliseconds: int) -> Optional[Dict[str, Any]]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_wait(self._handle, milliseconds, ctypes.byref(pointer)):
-            raise in_python(_library.last_error(), _CALL)
+            raise in_python(_library.last_error(), _CALL, in_own_lease(self))
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from . import _library
 from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from, in_python
 from .language import text
-from .leases import Size, request_of
+from .leases import Size, in_own_lease, request_of
 from .sizes import word
 
 __all__ = ["Finished", "run", "run_async"]
@@ -126,7 +126,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
     except (OSError, ValueError):
         raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
     if "error" in said:
-        raise in_python(error_from(said), "berth.run([…], {})")
+        raise in_python(error_from(said), "berth.run([…], {})", in_own_lease())
     outcome = str((said.get("outcome") or {}).get("class"))
     if outcome == "not_found":
         raise NotFound(text("{!s}: there is no such command", command[0]), "E0510")
