@@ -10,6 +10,10 @@ MESSAGES: Dict[str, str] = {
     "hint: {}": "提示：{}",
     "Berth failed and did not say why": "Berth 失败了，但没有说明原因",
     "{}: {!r} is not a whole number of at least {}": "{}：{!r} 不是不小于 {} 的整数",
+    "{}: {!r} is not a whole number from {} to {}": "{}：{!r} 不是 {} 到 {} 之间的整数",
+    "{}: {!r} is not a size: it is too large": "{}：{!r} 不是大小：太大了",
+    "the types of {}: {} and {}": "{} 的类型：{} 与 {}",
+    "a tensor on the device meta has no numbers that could be compared": "meta 设备上的张量没有可比较的数",
     "{}: {!r} is not a whole number": "{}：{!r} 不是整数",
     "{}: {!r} is not a size": "{}：{!r} 不是大小",
     "{}: {} bytes are hardly what is meant": "{}：{} 字节恐怕不是本意",
@@ -58,8 +62,8 @@ MESSAGES: Dict[str, str] = {
         "该进程的另一个线程或任务已持有或正在等待租约，而租约所设置的内容对全体有效",
     "one lease around all of them; or a process each: berth.run(…, gpus=1)": "让一个租约包住它们；或各用一个进程：berth.run(…, gpus=1)",
     "{} has initialised its devices already, so it would not see which one the lease has": "{} 已初始化其设备，因此看不到租约给的是哪一个",
-    "with berth.lease(...): above the first use of a device; or: berth run -- python …":
-        "把 with berth.lease(...): 放在首次使用设备之前；或：berth run -- python …",
+    "with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …":
+        "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
     "job {}, whose lease this one is in, does not have {}": "外层租约的作业 {} 没有 {}",
     "the outer lease with these devices": "让外层租约取得这些设备",
     "the processors {} could not be set: {}": "无法设置处理器 {}：{}",
@@ -201,6 +205,13 @@ MESSAGES: Dict[str, str] = {
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
     "berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
     "dataset: a {} has no length, so that nothing can be tried": "dataset：{} 没有长度，因此无法试用",
+    "PyTorch's profiler cannot begin: {}": "PyTorch 的分析器无法开始：{}",
+    "the trace could not be written: {}": "轨迹无法写入：{}",
+    "{:.2f} s; no trace: {}": "{:.2f} 秒；没有轨迹：{}",
+    "samples: the model cannot be called with this {}: {}": "samples：模型不能用此 {} 调用：{}",
+    "a tensor, a tuple of arguments, or a dict of named ones": "一个张量、一个参数元组，或一个按名字给出参数的字典",
+    "dataset: a {} has no indices, so that nothing can be tried": "dataset：{} 没有下标，因此无法试用",
+    "dataset: item 0 of a {} cannot be had: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
     "either max_tokens, or memory and budget: one of both says how large a batch may be":
         "max_tokens，或者 memory 与 budget：由其中之一决定批可以多大",
@@ -252,7 +263,6 @@ MESSAGES: Dict[str, str] = {
     "{} ended with {}": "{} 以 {} 结束",
 
     # metrics
-    "port: {!r} is not a whole number from 0 to 65535": "port：{!r} 不是 0 到 65535 之间的整数",
     "nobody can listen at {}:{}: {}": "无法在 {}:{} 上监听：{}",
     "another port; `ss -ltnp` shows who has it": "换一个端口；`ss -ltnp` 显示谁占用了它",
     "a gauge cannot be called {!r}": "gauge 不能叫 {!r}",
@@ -282,7 +292,6 @@ MESSAGES: Dict[str, str] = {
     "{:5.0%}  {}  ({} calls)": "{:5.0%}  {}  （{} 次调用）",
 
     # runs that repeat
-    "seed: {!r} is not a whole number from 0 to 4294967295": "seed：{!r} 不是 0 到 4294967295 之间的整数",
     "nothing": "无",
     "24 MiB of each GPU": "每个 GPU 24 MiB",
     "too late for this process: a GPU is in use already": "对本进程已太晚：GPU 已在使用",
