@@ -15,8 +15,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from, in_python
-from .frameworks import device_of, has_chosen
+from .frameworks import device_of, has_chosen, initialised
 from .language import text
+from .machine import devices
 from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
@@ -30,6 +31,13 @@ Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
 _held: List["Lease"] = []
 _holding = threading.Lock()
+
+
+def _has_all(gpus: int) -> bool:
+    """Whether these are all that the machine has, and a process that has looked at its devices sees them, whatever a lease sets."""
+    if any(_SELECTS.search(name) for name in os.environ):
+        return False
+    return sum(1 for device in devices() if device.is_gpu) == gpus
 
 
 def _flow() -> Tuple[int, int]:
@@ -119,7 +127,9 @@ class Lease:
             raise InvalidRequest(text("this lease is in use already: make another one with berth.lease()"))
         self._chosen = has_chosen() if self._wish["request"].get("gpus") != 0 else None
         if self._chosen and "BERTH_JOB" not in os.environ:
-            raise self._too_late()
+            if initialised() or not _has_all(self._wish["request"].get("gpus", 1)):
+                raise self._too_late()
+            self._chosen = None
         self._enlist()
         handle = ctypes.c_void_p()
         try:

@@ -295,10 +295,16 @@ def tried():
             use(); print('done')
         except berth.TooLate as problem:
             print(problem.args[0].split(' has ')[0], problem.id)
-tried(); os.environ.pop('BERTH_JOB'); driver.begin(); tried()
+tried(); os.environ.pop('BERTH_JOB'); driver.begin(); os.environ['CUDA_VISIBLE_DEVICES'] = 'GPU-0'; tried()
 """
         for name, soname, question in (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet")):
             self.assertEqual(self.prints(self.driver(soname, question) + code), f"done\ndone\ndone\n{name} E0572\n{name} E0572\ndone\n")
+
+    def test_who_has_all_gpus_may_have_looked_at_them(self):
+        code = """driver.begin()
+with berth.lease(gpus=1): print(os.environ['CUDA_VISIBLE_DEVICES'])
+"""
+        self.assertEqual(self.prints(self.driver("libcuda.so.1", "cuDeviceGetCount") + code), "0\n")
 
     def test_a_driver_that_has_opened_its_device_is_too_early(self):
         code = """

@@ -69,13 +69,12 @@ struct OnnxRelease {
 struct KnownBad {
   std::string package, version, what, use, source;
 };
-/// Libraries that a package opens by name; where `with` is there, `use` is the package for it.
+/// Libraries (of `cuda`) that a package opens by name; where `with` is there, take `use`.
 struct Opens {
   std::string package, versions;
   std::vector<std::string> libraries;
-  std::string use, with, source;
-  std::string cuda;             // whose libraries they are; "" not told
-  bool without_number = false;  // "libcudnn.so", which is another file than libcudnn.so.8
+  std::string use, with, source, cuda;
+  bool without_number = false;  // "libcudnn.so", not libcudnn.so.8
 };
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {

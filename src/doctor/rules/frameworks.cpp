@@ -50,7 +50,7 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
   // The image says itself that it runs with this driver: what stands in the way is CTR14's.
   const std::string says = variable_or_empty(look, "NVIDIA_REQUIRE_CUDA");
   const std::string gpu = seen_gpus(look).empty() ? "" : seen_gpus(look).front().name;
-  if (!says.empty() && look.see(look.facts.files.compat) &&
+  if (!says.empty() && !look.missing(look.facts.files.compat) &&
       satisfies(says, {driver.version, driver.cuda, gpu}) == Satisfied::kYes)
     return;
   Finding& finding =
