@@ -14,11 +14,12 @@ namespace {
 
 void add_jax_and_cupy(const Distribution& one, std::vector<CudaUse>& uses) {
   if (one.name.starts_with("jax-cuda") && one.name.ends_with("-plugin"))
-    uses.push_back({named(one), beginning(one.name.substr(8), 1), one.path});
+    uses.push_back(
+        {named(one), beginning(one.name.substr(8), 1), one.path, Framework::kJax, one.name});
   if (one.name.starts_with("cupy-cuda")) {
     const std::string tag = one.name.substr(9);  // "12x", "118"
-    uses.push_back(
-        {named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag), one.path});
+    uses.push_back({named(one), tag.ends_with('x') ? beginning(tag, 1) : cuda_of_tag("cu" + tag),
+                    one.path, Framework::kCupy, one.name});
   }
 }
 
@@ -192,7 +193,8 @@ std::vector<CudaUse> framework_uses(Examination& look) {
   std::vector<CudaUse> uses;
   const PythonFacts& python = look.facts.python;
   if (const std::string cuda = torch_cuda(look); !cuda.empty())
-    uses.push_back({"PyTorch " + python.torch->version, cuda, python.torch->path, true});
+    uses.push_back(
+        {"PyTorch " + python.torch->version, cuda, python.torch->path, Framework::kTorch, ""});
   const auto* distributions = look.see(python.distributions);
   if (distributions == nullptr) return uses;
   for (const Distribution& one : *distributions) {

@@ -1,9 +1,11 @@
 // Who in the target's environment was built with which CUDA.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "doctor/builds.hpp"
 #include "doctor/rule.hpp"
 
 namespace berth::doctor {
@@ -13,7 +15,8 @@ struct CudaUse {
   std::string what;  // "PyTorch 2.4.1+cu121"
   std::string cuda;  // "12.1", or "12" where any of that major will do
   std::string path;  // that says so
-  bool is_torch = false;
+  std::optional<Framework> framework = std::nullopt;  // that recipes are for
+  std::string package = {};  // whose name says for which CUDA it is; "" none
 };
 
 /// Frameworks whose build is known: by what they say of themselves, or by their release.

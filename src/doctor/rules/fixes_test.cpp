@@ -302,3 +302,19 @@ TEST_CASE("a PyTorch that is taken anew is not laid over conda's, nor under what
   edit(facts.python.distributions, [](auto& all) { all[0].needs = {"torch==2.6.0"}; });
   CHECK(found()[0].says.find("vllm 0.8.5 (torch==2.6.0)") != std::string::npos);
 }
+
+TEST_CASE("a build for a CUDA that the driver does not serve makes way for one that it does") {
+  Facts facts = tests::workstation("535.183.01", "12.2");
+  facts.python.path = std::vector<PathEntry>{{"/venv/site", {}}};
+  facts.python.distributions = std::vector<Distribution>{};
+  add(facts, "cupy-cuda13x", "13.6.0");
+  CHECK(fix_of(facts, "FW02")
+            .starts_with("/venv/bin/python -m pip uninstall -y cupy-cuda13x\n"
+                         "/venv/bin/python -m pip install -U 'cupy-cuda12x[ctk]"));
+  facts.python.distributions = std::vector<Distribution>{};
+  add(facts, "jaxlib", "0.7.2");
+  add(facts, "jax-cuda13-plugin", "0.7.2");
+  CHECK(fix_of(facts, "FW02")
+            .starts_with("/venv/bin/python -m pip uninstall -y jax-cuda13-plugin jax-cuda13-pjrt\n"
+                         "/venv/bin/python -m pip install -U 'jax[cuda12]"));
+}

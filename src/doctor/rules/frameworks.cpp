@@ -35,6 +35,19 @@ void add_torch_fix(Examination& look, Finding& finding) {
                 wish_of(look, Framework::kTorch, torch ? torch->version : std::string()));
 }
 
+/// A build for another CUDA has a name of its own, so that this one has to go.
+void replace_package(Examination& look, Finding& finding, const CudaUse& use) {
+  if (!add_reinstall(look, finding, wish_of(look, *use.framework)) ||
+      look.facts.python.is_externally_managed)
+    return;
+  std::vector<std::string> names{use.package};
+  // JAX's runtime comes as a pair.
+  if (use.framework == Framework::kJax)
+    names.push_back(use.package.substr(0, use.package.rfind('-')) + "-pjrt");
+  std::string& command = finding.fix.back().command;
+  command = uninstall_command(look.facts.python, names) + "\n" + command;
+}
+
 std::string said(const SeenDriver& driver) {
   if (driver.version.empty()) return text("the driver serves CUDA up to {}", driver.cuda);
   if (driver.cuda.empty()) return text("the driver is {}", driver.version);
@@ -97,7 +110,10 @@ void driver_too_old(Examination& look) {
   if (frameworks_fit) finding.severity = Severity::kWarning;
   finding.evidence.push_back(said(driver));
   finding.evidence.push_back(fmt::format("{}: CUDA {}", use->path, use->cuda));
-  if (use->is_torch) add_torch_fix(look, finding);
+  if (use->framework == Framework::kTorch)
+    add_torch_fix(look, finding);
+  else if (use->framework)
+    replace_package(look, finding, *use);
   if (const std::string lowest = known.driver_for(use->cuda); !lowest.empty())
     finding.fix.push_back({"", text("update the driver to {} or newer: needs root and a "
                                     "reboot, in a container on the host; the CUDA toolkit and "

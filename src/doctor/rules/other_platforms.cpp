@@ -233,12 +233,32 @@ void kfd_permission(Examination& look) {
     }
 }
 
-/// "1030" of gfx1030 → what HSA_OVERRIDE_GFX_VERSION takes.
-std::string override_for(const KfdNode& node) {
-  if (node.target / 100 == 1003) return "10.3.0";
-  if (node.target / 100 == 1001) return "10.1.0";
-  if (node.target / 10000 == 11) return "11.0.0";
-  return "";
+/// The nearest relative of a GPU, whose code it can be told to run.
+struct Relative {
+  std::string version;    // what HSA_OVERRIDE_GFX_VERSION takes; "" it has none
+  std::string gfx;        // "gfx1030"
+  bool is_alike = false;  // its instructions are the same: people run it so, every day
+};
+
+/// Of those that a library has code for.
+Relative relative_of(const KfdNode& node, const std::vector<std::string>& targets) {
+  std::vector<Relative> all;
+  if (node.target / 100 == 1003) all = {{"10.3.0", "gfx1030", true}};
+  if (node.target / 100 == 1001) all = {{"10.1.0", "gfx1010", true}, {"10.3.0", "gfx1030", false}};
+  if (node.target / 10000 == 11) all = {{"11.0.0", "gfx1100", node.target / 100 == 1100}};
+  for (Relative& one : all)
+    if (std::find(targets.begin(), targets.end(), one.gfx) != targets.end()) return std::move(one);
+  return {};
+}
+
+void add_override(Finding& finding, const Relative& relative) {
+  if (relative.version.empty()) return;
+  finding.fix.push_back(
+      {"export HSA_OVERRIDE_GFX_VERSION=" + relative.version,
+       relative.is_alike
+           ? text("code for {}, which has the same instructions; AMD does not promise it",
+                  relative.gfx)
+           : text("code for its nearest relative: mostly right, and promised by nobody")});
 }
 
 /// Which wheel has this target's code no table says: the newest one's ROCm may, and AMD makes one a
@@ -274,11 +294,10 @@ void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
         text("PyTorch {} has no code for {}, the GPU that is here", torch->version, node.gfx()));
     finding.evidence = {torch->path, text("this wheel was compiled for {}",
                                           fmt::format("{}", fmt::join(row.targets, ", ")))};
+    const Relative relative = relative_of(node, row.targets);
+    if (relative.is_alike) add_override(finding, relative);
     add_newer_rocm_wheel(look, finding);
-    if (const std::string version = override_for(node); !version.empty())
-      finding.fix.push_back({"export HSA_OVERRIDE_GFX_VERSION=" + version,
-                             text("code for its nearest relative: mostly right, and promised by "
-                                  "nobody")});
+    if (!relative.is_alike) add_override(finding, relative);
     return;
   }
 }
@@ -307,12 +326,10 @@ void gfx_unsupported(Examination& look) {
         "/sys/class/kfd/kfd/topology/nodes/{}: gfx_target_version {}", node.number, node.target));
     finding.evidence.push_back(
         fmt::format("{}: {}", look.facts.rocm.rocblas_folder, fmt::join(*targets, " ")));
+    const Relative relative = relative_of(node, *targets);
+    if (relative.is_alike) add_override(finding, relative);
     if (is_torch) add_newer_rocm_wheel(look, finding);
-    const std::string version = override_for(node);
-    if (!version.empty())
-      finding.fix.push_back({"export HSA_OVERRIDE_GFX_VERSION=" + version,
-                             text("code for its nearest relative: mostly right, and promised by "
-                                  "nobody")});
+    if (!relative.is_alike) add_override(finding, relative);
     if (!is_torch)
       finding.fix.push_back(
           {"", text("take a newer ROCm, or build the libraries for this target")});

@@ -275,3 +275,30 @@ TEST_CASE("a PyTorch without code for the GPU is told where there are builds tha
   CHECK(found[0].title.find("PyTorch 2.6.0+rocm6.1") == 0);
   CHECK(found[0].fix.at(0).command.find("/rocm") != std::string::npos);
 }
+
+TEST_CASE(
+    "a GPU runs its relative's code where the library has that, and first where both are alike") {
+  Facts facts = radeon();
+  facts.rocm.rocblas_folder = "/opt/rocm/lib/rocblas/library";
+  const auto fixes = [&](unsigned target, std::vector<std::string> targets) {
+    facts.rocm.nodes = std::vector<KfdNode>{{"1", "0000:03:00.0", target, false}};
+    facts.rocm.rocblas_targets = std::move(targets);
+    std::string all;
+    const auto found = diagnose(facts, Knowledge{}, {"AMD02"}).findings;
+    for (const auto& fix : found.at(0).fix) all += fix.command + ";";
+    return all;
+  };
+  CHECK(fixes(100301, {"gfx906", "gfx1030"}).starts_with("export HSA_OVERRIDE_GFX_VERSION=10.3.0"));
+  CHECK(fixes(100301, {"gfx906", "gfx1100"}).find("HSA_OVERRIDE") == std::string::npos);
+  CHECK(fixes(100102, {"gfx1010", "gfx1030"}).find("=10.1.0") != std::string::npos);
+  CHECK(fixes(100100, {"gfx1030"}).find("=10.3.0") != std::string::npos);
+  CHECK(fixes(110002, {"gfx1100"}).starts_with("export HSA_OVERRIDE_GFX_VERSION=11.0.0"));
+  TorchBuild torch;
+  torch.version = "2.6.0+rocm6.2.4";
+  torch.hip = std::string("6.2.41134");
+  facts.python.torch = torch;
+  facts.rocm.rocblas_folder = "/venv/lib/python3.12/site-packages/torch/lib/rocblas/library";
+  CHECK(fixes(100301, {"gfx1030"}).starts_with("export HSA_OVERRIDE_GFX_VERSION=10.3.0"));
+  const std::string other = fixes(110501, {"gfx1100"});
+  CHECK(other.find("pip install") < other.find("HSA_OVERRIDE_GFX_VERSION=11.0.0"));
+}

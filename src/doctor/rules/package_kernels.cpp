@@ -189,8 +189,9 @@ void cuda_too_old_for_gpu(Examination& look) {
   const ArchToolkits* bounds = known.toolkits_of(gpu->capability);
   if (bounds == nullptr || bounds->first.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
-    if (use.is_torch || use.what.starts_with("jax-") || use.what.starts_with("TensorFlow") ||
-        version_of(use.cuda).empty() || version_of(use.cuda)[0] >= version_of(bounds->first)[0] ||
+    if (use.framework == Framework::kTorch || use.what.starts_with("jax-") ||
+        use.what.starts_with("TensorFlow") || version_of(use.cuda).empty() ||
+        version_of(use.cuda)[0] >= version_of(bounds->first)[0] ||
         toolkit_compiles(known, use.cuda, gpu->capability) != Kernels::kLacks)
       continue;
     Finding& finding = look.found(
@@ -212,7 +213,7 @@ void cuda_too_new_for_gpu(Examination& look) {
   if (bounds == nullptr || bounds->last.empty()) return;
   for (const CudaUse& use : framework_uses(look)) {
     // PyTorch's builds, and JAX's, tell what they hold.
-    if (use.is_torch || use.what.starts_with("jax-") ||
+    if (use.framework == Framework::kTorch || use.what.starts_with("jax-") ||
         version_of(use.cuda)[0] <= version_of(bounds->last)[0])
       continue;
     Finding& finding = look.found(
