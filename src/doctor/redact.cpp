@@ -11,10 +11,6 @@
 namespace berth::doctor {
 namespace {
 
-bool in_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 // A variable is told only when its name says that it is about GPUs, libraries or Python: a token
 // may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
 // theirs, only those that a rule asks for.
@@ -206,18 +202,19 @@ std::string without_process_name(std::string_view line) {
 
 }  // namespace
 
-std::string redacted_hosts(std::string_view text) {
-  constexpr std::string_view kOwn = "HOST";
+std::string redacted_hosts(std::string_view text, std::string_view own) {
   std::string told;
   for (const std::string_view line : split(text, '\n')) {
-    std::string kept;
+    std::string row(line.substr(0, line.find('#'))), kept;
+    std::replace(row.begin(), row.end(), '\t', ' ');
     bool is_wanted = false;
-    for (const std::string_view word : split(line.substr(0, line.find('#')), ' ')) {
+    for (const std::string_view word : split(row, ' ')) {
       if (word.empty()) continue;
+      const bool is_own = !kept.empty() && word == own;
       const bool is_plain =
-          kept.empty() || word == kOwn || word.starts_with("localhost") || word.starts_with("ip6-");
+          is_own || kept.empty() || word.starts_with("localhost") || word.starts_with("ip6-");
       is_wanted = is_wanted || (!kept.empty() && is_plain);
-      kept += (kept.empty() ? "" : " ") + (is_plain ? std::string(word) : "…");
+      kept += (kept.empty() ? "" : " ") + (is_own ? "HOST" : is_plain ? std::string(word) : "…");
     }
     if (is_wanted) told += kept + "\n";
   }
@@ -240,40 +237,6 @@ std::string redacted_file(std::string_view path, std::string_view text) {
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
   if (told(text.substr(open + 1))) return std::string(text);
   return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
-}
-
-void Redaction::hide(const std::string& name, const std::string& by) {
-  constexpr auto kPlain =
-      std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "nvidia"});
-  if (name.size() < 3 || std::find(kPlain.begin(), kPlain.end(), name) != kPlain.end()) return;
-  for (const Name& one : names_)
-    if (one.name == name) return;
-  names_.push_back({name, by, 0});
-}
-
-std::string Redaction::apply(std::string_view text) {
-  std::string out(text);
-  for (Name& one : names_) {
-    for (auto at = out.find(one.name); at != std::string::npos; at = out.find(one.name, at)) {
-      const std::size_t end = at + one.name.size();
-      if ((at > 0 && in_word(out[at - 1])) || (end < out.size() && in_word(out[end]))) {
-        at = end;
-        continue;
-      }
-      out.replace(at, one.name.size(), one.by);
-      at += one.by.size();
-      ++one.times;
-    }
-  }
-  return out;
-}
-
-std::vector<std::string> Redaction::report() const {
-  std::vector<std::string> lines;
-  for (const Name& one : names_)
-    if (one.times > 0)
-      lines.push_back(text_n("{1}: {0} time", "{1}: {0} times", one.times, one.times, one.by));
-  return lines;
 }
 
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {

@@ -260,8 +260,23 @@ Fact<std::string> Tree::resolve(const std::string& path) const {
   const std::string root = name_of(folder_.get());
   if (root.size() > 1 && name.starts_with(root)) name.erase(0, root.size());
   if (name.empty()) name = "/";
-  if (recording_ && name != path) recording_->links.emplace(path, name);
+  if (recording_ && name != path) note_links(path);
   return name;
+}
+
+/// Every link that `path` leads through, at its own place.
+void Tree::note_links(std::string path) const {
+  std::size_t slash = 0;
+  for (int links = 0; slash < path.size() && links < 40;) {
+    slash = std::min(path.find('/', slash + 1), path.size());
+    const auto target = link(path.substr(0, slash));
+    if (!target) continue;
+    const std::string folder =
+        target->starts_with('/') ? "" : path.substr(0, path.rfind('/', slash - 1) + 1);
+    path = folder + *target + path.substr(slash);
+    slash = 0;
+    ++links;
+  }
 }
 
 void Tree::note(const std::string& path, const Node& node) const {
@@ -274,7 +289,10 @@ void Tree::note(const std::string& path, const Node& node) const {
 }
 
 Fact<Node> Tree::node(const std::string& path, bool try_open) const {
-  if (const Special* row = special(path); row != nullptr && row->node) return *row->node;
+  if (const Special* row = special(path); row != nullptr && row->node) {
+    if (recording_) recording_->specials[path] = *row;
+    return *row->node;
+  }
   int error = 0;
   const Descriptor fd = open(path, O_PATH, error);
   if (!fd) return failed<Node>(path, error);
