@@ -77,6 +77,19 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   CHECK(there.checked == here.checked);
 }
 
+TEST_CASE("a bundle has every line of the kernel's log that a rule reads") {
+  const std::string_view lines =
+      "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/user.slice/"
+      "mine.scope,task=python3,pid=4,uid=1\n"
+      "Out of memory: Killed process 6154 (my-paper) total-vm:18109076kB\n"
+      "[Hardware Error]:   aer_uncor_status: 0x00004000\n"
+      "nouveau: module verification failed\n";
+  const std::string told = redacted_log(lines);
+  CHECK(told.find("task_memcg=…,task=python3,pid=4") != told.npos);
+  CHECK(told.find("Killed process 6154 (…) total-vm") != told.npos);
+  CHECK(told.find("aer_uncor_status: 0x00004000") != told.npos);
+}
+
 TEST_CASE("a host's name of two letters leads in the bundle where it leads on the machine") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);

@@ -84,7 +84,26 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VLLM_CUDART_SO_PATH",
                                                         "VLLM_NCCL_SO_PATH",
                                                         "VLLM_PORT",
-                                                        "VLLM_TARGET_DEVICE"});
+                                                        "VLLM_TARGET_DEVICE",
+                                                        "AMD_SERIALIZE_KERNEL",
+                                                        "CC",
+                                                        "CONDARC",
+                                                        "CONDA_EXE",
+                                                        "CONDA_ENVS_PATH",
+                                                        "CONDA_ENVS_DIRS",
+                                                        "CONDA_ROOT",
+                                                        "FLAGS_check_nan_inf",
+                                                        "FLAGS_fraction_of_gpu_memory_to_use",
+                                                        "MAMBA_ROOT_PREFIX",
+                                                        "NVCC_APPEND_FLAGS",
+                                                        "NVCC_CCBIN",
+                                                        "NVCC_PREPEND_FLAGS",
+                                                        "PYTHONUSERBASE",
+                                                        "TMPDIR",
+                                                        "TORCHINDUCTOR_CACHE_DIR",
+                                                        "WSL_DISTRO_NAME",
+                                                        "XDG_CONFIG_DIRS",
+                                                        "XDG_CONFIG_HOME"});
 // That they are set matters; what they say is a host, or a job's own affair.
 constexpr auto kToldAsSet =
     std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});
@@ -129,22 +148,50 @@ constexpr auto kToldParameters =
                                      "splash",
                                      "mitigations",
                                      "numa"});
-constexpr auto kLogWords =
-    std::to_array<std::string_view>({"NVRM",         "nvidia",
-                                     "nvlink",       "nouveau",
-                                     "SXid",         "amdgpu",
-                                     "kfd",          "drm",
-                                     "i915",         " xe ",
-                                     "AER",          "pcieport",
-                                     "PCIe",         "IOMMU",
-                                     "iommu",        "DMAR",
-                                     "BAR ",         "secureboot",
-                                     "Secure boot",  "Lockdown",
-                                     "lockdown",     "module verification",
-                                     "Loading of",   "PM: suspend",
-                                     "hmm",          "devmem",
-                                     "bbswitch",     "atombios",
-                                     "D3cold to D0", "blocked for more than"});
+constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
+                                                            "nvidia",
+                                                            "nvlink",
+                                                            "nouveau",
+                                                            "SXid",
+                                                            "amdgpu",
+                                                            "kfd",
+                                                            "drm",
+                                                            "i915",
+                                                            " xe ",
+                                                            "AER",
+                                                            "pcieport",
+                                                            "PCIe",
+                                                            "IOMMU",
+                                                            "iommu",
+                                                            "DMAR",
+                                                            "BAR ",
+                                                            "secureboot",
+                                                            "Secure boot",
+                                                            "Lockdown",
+                                                            "lockdown",
+                                                            "module verification",
+                                                            "Loading of",
+                                                            "PM: suspend",
+                                                            "hmm",
+                                                            "devmem",
+                                                            "bbswitch",
+                                                            "atombios",
+                                                            "D3cold to D0",
+                                                            "blocked for more than",
+                                                            "hibernation",
+                                                            "aer_uncor_status",
+                                                            "BERT",
+                                                            "rejected",
+                                                            "CmpltTO",
+                                                            "force_probe",
+                                                            "graphics device",
+                                                            "oom-kill:",
+                                                            "Out of memory: Killed",
+                                                            "IO_PAGE_FAULT"});
+// What ended for want of memory is told where everybody has such a program.
+constexpr auto kPrograms = std::to_array<std::string_view>(
+    {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
+     "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
@@ -192,9 +239,27 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
   return told;
 }
 
+/// "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and "Killed process 4711
+/// (train.py)".
+std::string without_ended_name(std::string_view line) {
+  std::string told = replaced(line, "task_memcg=", ',');
+  for (const auto& [begin, end] : {std::pair(",task=", ','), std::pair("Killed process ", ')')}) {
+    auto at = told.find(begin);
+    if (at == std::string::npos) continue;
+    at = end == ')' ? told.find('(', at) + 1 : at + std::string_view(begin).size();
+    const auto stop = told.find(end, at);
+    if (at == 0 || stop == std::string::npos) continue;
+    if (!begins_with_any(std::string_view(told).substr(at), kPrograms))
+      told.replace(at, stop - at, "…");
+  }
+  return told;
+}
+
 /// "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch 8"; "INFO: task python:4711
 /// blocked …" → "INFO: task …:4711 blocked …".
 std::string without_process_name(std::string_view line) {
+  if (contains_any(line, std::to_array<std::string_view>({"oom-kill:", "Out of memory: Killed"})))
+    return without_ended_name(line);
   return line.find("blocked for more than") == std::string_view::npos
              ? replaced(without_word_before_pid(line), "name=", ',')
              : replaced(line, "task ", ':');
