@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
@@ -67,15 +68,24 @@ class Writer {
       write(at, "");
   }
 
+  /// Read from its first byte to its last, and short enough to be looked through.
+  [[nodiscard]] static bool is_whole(const Recording::File& file) {
+    return file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
+           file.size <= kLongestText;
+  }
+
+  /// Where its links lead; what was read as a whole goes first, and stays as it is.
   void file(const std::string& path, const Recording::File& file) {
-    const std::string at = place(path);
+    const std::string at = folder_ + "/root" + real(redaction_.apply(path));
+    if (!is_whole(file) && whole_.contains(at)) return;
+    if (is_whole(file)) whole_.insert(at);
+    make(at.substr(0, at.rfind('/')));
     const Descriptor fd(::open(at.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) {
       if (errno != EISDIR && errno != ELOOP) fail(at);
       return;
     }
-    if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
-        file.size <= kLongestText) {
+    if (is_whole(file)) {
       const std::string& all = file.parts.begin()->second;
       if (all.find('\0') != std::string::npos)
         return put(fd.get(), at, 0, redaction_.apply_in_place(all));
@@ -172,6 +182,7 @@ class Writer {
   Redaction& redaction_;
   std::map<std::string, std::string> links_;  // already redacted
   std::string host_;                          // this machine's name, as it is
+  std::set<std::string> whole_;
   std::string failed_;
   int shortened_ = 0;
 };
@@ -215,8 +226,9 @@ std::map<std::string, std::string> redacted(const std::map<std::string, std::str
 void write_tree(const Recording& seen, Writer& writer) {
   writer.folders_of_links();
   for (const auto& [path, names] : seen.folders) writer.folder(path);
-  for (const auto& [path, file] : seen.files)
-    if (!seen.links.contains(path)) writer.file(path, file);
+  for (const bool whole : {true, false})
+    for (const auto& [path, file] : seen.files)
+      if (Writer::is_whole(file) == whole) writer.file(path, file);
   // A folder's other names matter ("libcuda.so.535.183" beside ".570.124"); whose processes run
   // and who has a home here does not.
   for (const auto& [path, names] : seen.folders) {

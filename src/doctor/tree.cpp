@@ -172,7 +172,10 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
     if (n == 0) break;
     text.append(part.data(), static_cast<std::size_t>(n));
   }
-  if (recording_) recording_->files[path] = {text.size(), {{0, text}}};
+  if (recording_) {
+    note_links(path);
+    recording_->files[path] = {text.size(), {{0, text}}};
+  }
   return text;
 }
 
@@ -183,6 +186,7 @@ Fact<OpenFile> Tree::open_file(const std::string& path) const {
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return Unreadable{path, errno};
   if (!S_ISREG(about.st_mode)) return Unreadable{path, EINVAL};
+  if (recording_) note_links(path);
   Recording::File* recorded = recording_ ? &recording_->files[path] : nullptr;
   if (recorded != nullptr) recorded->size = static_cast<std::uint64_t>(about.st_size);
   return OpenFile(std::move(file), recorded);
@@ -280,6 +284,7 @@ void Tree::note_links(std::string path) const {
 }
 
 void Tree::note(const std::string& path, const Node& node) const {
+  note_links(path);
   if (node.type == NodeType::kFolder)
     recording_->folders[path];
   else if (node.type == NodeType::kFile)
