@@ -20,6 +20,7 @@
 #include "doctor/read/place.hpp"
 #include "doctor/read/probe.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/read/pyenv.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::cli {
@@ -120,12 +121,22 @@ Error no_conda(const doctor::Sources& sources, const std::string& name) {
       (near.empty() ? "" : text("did you mean {}?", printable(near)) + "   ") + "conda env list"};
 }
 
+Error not_in_pyenv(const doctor::Tree& tree, const std::string& word, const std::string& shim) {
+  const std::string other = doctor::version_behind_shim(tree, shim);
+  return no_python(word, text("no version that pyenv chooses here has it"),
+                   other.empty() ? "pyenv versions"
+                                 : "PYENV_VERSION=" + shell_word(other) +
+                                       " berth doctor --python " + shell_word(printable(word)));
+}
+
 /// The interpreter that the options name; in a bundle a path of the recorded machine.
 Status choose_python(const Context& context, doctor::Sources& sources) {
   const bool recorded = context.arguments.has("--from");
   const auto place = [&](const std::string& path) { return recorded ? path : absolute(path); };
   if (const auto python = context.arguments.value("--python")) {
-    sources.python = recorded ? *python : python_named(sources, *python);
+    const std::string named = recorded ? *python : python_named(sources, *python);
+    sources.python = doctor::behind_shim(sources.tree, sources.process.environment, named);
+    if (sources.python.empty()) return not_in_pyenv(sources.tree, *python, named);
     const std::string why = doctor::why_no_python(sources.tree, sources.python, recorded);
     if (!why.empty())
       return no_python(
@@ -215,6 +226,23 @@ long lines_up_to(int file, off_t end) {
   return lines;
 }
 
+/// Whether the file is a named pipe that nobody opens for writing within a second; what is read
+/// meanwhile goes to `bytes`.
+bool has_no_writer(int file, std::string& bytes) {
+  std::array<char, 64> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  // The other end of a shell's <(…) was there, and may have gone.
+  if (::readlink(link.c_str(), target.data(), target.size()) < 1 || target[0] != '/') return false;
+  for (int tries = 0; tries < 10; ++tries) {
+    char one = 0;
+    const ssize_t count = ::read(file, &one, 1);  // somebody has it open, and is silent: EAGAIN
+    if (count > 0) bytes += one;
+    if (count != 0) return false;
+    ::poll(nullptr, 0, 100);
+  }
+  return true;
+}
+
 /// The end of it; a pipe (as a shell's <(…) gives one) is waited for 10 s, stdin as long as it
 /// takes.
 Result<EndOfText> text_from(const std::string& path) {
@@ -235,6 +263,8 @@ Result<EndOfText> text_from(const std::string& path) {
     ::lseek(file.get(), begin, SEEK_SET);
   }
   std::string& bytes = text.bytes;
+  if (S_ISFIFO(about.st_mode) && !is_stdin && has_no_writer(file.get(), bytes))
+    return unreadable_text(path, std::string(tr("nobody writes to it")));
   std::array<char, 65536> buffer{};
   for (std::size_t total = 0; total < kMostBytes;) {
     pollfd ready{file.get(), POLLIN, 0};
@@ -275,7 +305,8 @@ Status check_named(const Arguments& given) {
   for (const auto& [option, what] :
        {std::pair("--venv", "--venv DIR"), std::pair("--python", "--python PATH"),
         std::pair("--conda", "--conda NAME"), std::pair("--from", "--from DIR"),
-        std::pair("--record", "--record DIR"), std::pair("--error", "--error FILE")})
+        std::pair("--record", "--record DIR"), std::pair("--error", "--error FILE"),
+        std::pair("--only", "--only ID"), std::pair("--explain", "--explain ID")})
     if (const auto value = given.value(option); value && value->empty()) return nothing(what);
   for (const std::string& file : given.positional)
     if (file.empty()) return nothing("FILE");

@@ -176,6 +176,7 @@ Result<std::vector<std::string>> chosen(const Context& context) {
   for (const std::string& list : context.arguments.values("--only")) {
     for (const std::string_view word : split(list, ',')) {
       std::string id = in_capitals(word);
+      if (id.empty()) continue;
       if (std::find(known.begin(), known.end(), id) == known.end()) return no_such_rule(id, known);
       ids.push_back(std::move(id));
     }
@@ -295,6 +296,16 @@ std::string why_no_python(const doctor::Sources& sources, const doctor::PythonFa
   return std::string(tr("no Python: none is in PATH"));
 }
 
+/// Where there is no GPU no rule minds a PyTorch for the CPU; what its error says is so all the
+/// same.
+void note_builds(const doctor::PythonFacts& python, std::vector<model::KnownMessage>& messages) {
+  if (!python.torch || !python.torch->cuda.is_absent()) return;
+  for (model::KnownMessage& one : messages)
+    if (one.name == "cpu-pytorch")
+      one.seen = fmt::format("torch {}, {}: cuda = None", printable(python.torch->version),
+                             printable(python.torch->path));
+}
+
 Result<int> examine(const Context& context, const DoctorTarget& target,
                     const std::vector<std::string>& only) {
   const doctor::AskedFacts& asked = target.sources.asked;
@@ -302,6 +313,7 @@ Result<int> examine(const Context& context, const DoctorTarget& target,
   model::Diagnosis diagnosis = doctor::diagnose(facts, {}, only, asked);
   if (target.command) add_files(diagnosis, target, only);
   model::DiagnosisParts parts = doctor::parts_of(asked, diagnosis);
+  if (parts.error) note_builds(facts.python, *parts.error);
   parts.command = target.command;
   parts.python = {facts.python.interpreter.value_or(""), facts.python.release,
                   why_no_python(target.sources, facts.python)};
@@ -336,10 +348,10 @@ Result<int> run_doctor(const Context& context) {
     list_rules(context);
     return 0;
   }
+  if (const auto fit = check_doctor_options(context); !fit) return fit.error();
   if (const auto word = context.arguments.value("--explain")) return explain(context, *word);
   const auto only = chosen(context);
   if (!only) return only.error();
-  if (const auto fit = check_doctor_options(context); !fit) return fit.error();
   if (const auto fit = check_only(context, *only); !fit) return fit.error();
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto target = doctor_target(context);

@@ -9,10 +9,12 @@
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "doctor/command_environments.hpp"
+#include "doctor/command_launchers.hpp"
 #include "doctor/command_python.hpp"
 #include "doctor/command_words.hpp"
 #include "doctor/command_wrappers.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/read/pyenv.hpp"
 #include "doctor/source/shell.hpp"
 
 namespace berth::doctor {
@@ -94,7 +96,9 @@ class Resolver {
   }
 
   [[nodiscard]] Error not_found(const std::string& word) const {
-    return no_command(word, is_file(absolute(word)));
+    const auto node = tree_.node(absolute(word));
+    const bool is_folder = node && node->type == NodeType::kFolder && word.find('/') != word.npos;
+    return no_command(word, is_file(absolute(word)), is_folder);
   }
 
   /// The words that the first one would start; none: it is what runs in the end.
@@ -125,7 +129,9 @@ class Resolver {
       note(text("{} changes user and variables in ways that are not followed", wrapper.name));
     if (wrapper.loose) {
       is_sure_ = false;  // of the folder, and of where the command begins
-      return first_command(words, 1, wrapper.with_value);
+      auto next = first_command(words, 1, wrapper.with_value);
+      if (next && !next->front().empty()) take_variables(words, *next);
+      return next;
     }
     std::size_t i = 1;
     for (; i < words.size() && words[i].starts_with('-') && words[i].size() > 1; ++i) {
@@ -137,6 +143,23 @@ class Resolver {
     }
     i += static_cast<std::size_t>(wrapper.operands);
     return rest(words, i);
+  }
+
+  /// What the launcher's own options set, and take away.
+  void take_variables(const Words& words, Words& next) {
+    const auto end = words.end() - static_cast<std::ptrdiff_t>(next.size());
+    LauncherVariables variables = launcher_variables({words.begin(), end});
+    if (const std::string program = find(next.front());
+        variables.drops_others && !program.empty()) {
+      next.front() = program;  // found before PATH is gone
+      std::erase_if(target_.environment,
+                    [](const auto& one) { return !one.first.starts_with("SLURM_"); });
+    }
+    for (auto& [name, value] : variables.set)
+      if (value)
+        target_.environment.insert_or_assign(name, *std::move(value));
+      else
+        target_.environment.erase(name);
   }
 
   static Words rest(const Words& words, std::size_t from) {
@@ -173,7 +196,8 @@ class Resolver {
         // The words of a script's first line come as one.
         std::string line = word.starts_with("-S") ? word.substr(2) : "";
         if (trim(line).empty() && i + 1 < words.size()) line = words[++i];
-        Words all = words_of(line);
+        const auto commands = source::shell_commands(line);
+        Words all = commands.empty() ? Words{} : commands.front().words;
         all.insert(all.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
         all.insert(all.begin(), words.front());
         return all;
@@ -187,11 +211,6 @@ class Resolver {
       }
     }
     return rest(words, i);
-  }
-
-  static Words words_of(std::string_view line) {
-    const auto commands = source::shell_commands(line);
-    return commands.empty() ? Words{} : commands.front().words;
   }
 
   void activate(const std::string& prefix, bool is_conda) {
@@ -230,30 +249,25 @@ class Resolver {
   }
 
   Result<Words> behind_uv(const Words& words) {
-    constexpr std::string_view kValues =
-        " --with --with-requirements --with-editable --python -p --extra --group --only-group "
-        "--env-file --index --index-url --extra-index-url --find-links -f --package --no-group ";
-    std::string project = folder_;
-    bool is_module = false;
-    std::size_t i = 2;
-    for (; i < words.size() && words[i].starts_with('-') && words[i] != "--"; ++i) {
-      const std::string& word = words[i];
-      is_module = word == "-m" || word == "--module";
-      if (is_module) break;
-      if ((word == "--project" || word == "--directory") && i + 1 < words.size()) {
-        project = absolute(words[++i]);
-        if (word == "--directory") folder_ = project;
-      }
-      if (kValues.find(" " + word + " ") != std::string_view::npos) ++i;
-      if (word.starts_with("--with"))
-        note(text("{}: what it adds is not looked at", "uv run --with"));
-    }
-    if (i < words.size() && words[i] == "--") ++i;
-    use(project_environment(tree_, target_.environment, project, "uv"), "uv");
-    Words next = rest(words, i);
-    if (is_module || next.front().ends_with(".py") || next.front() == "-")
-      next.insert(next.begin(), "python");
+    const UvRun run = parse_uv_run(words);
+    const std::string project = run.project.empty() ? folder_ : absolute(run.project);
+    if (!run.directory.empty()) folder_ = project;
+    if (run.adds) note(text("{}: what it adds is not looked at", "uv run --with"));
+    if (!run.python.empty()) note_other_environment("uv run --python " + run.python);
+    if (run.isolated) note_other_environment("uv run --isolated");
+    Words next = rest(words, run.command);
+    const bool is_script = next.front().ends_with(".py");
+    if (is_script &&
+        has_script_metadata(tree_.read(absolute(next.front()), kMostScript).value_or("")))
+      note_other_environment("uv run " + next.front() + " (PEP 723)");
+    use(project_environment(tree_, target_.environment, project,
+                            run.no_project ? "uv --no-project" : "uv"),
+        "uv");
+    if (run.is_module || is_script || next.front() == "-") next.insert(next.begin(), "python");
     return next;
+  }
+  void note_other_environment(const std::string& how) {
+    note(text("{} may take another environment than the one that was looked at", printable(how)));
   }
 
   void use(const ProjectEnvironment& found, std::string_view tool) {
@@ -275,7 +289,11 @@ class Resolver {
   }
 
   /// A script names its interpreter in its first line; everything else runs by itself.
-  Result<Words> behind_file(const std::string& path, const Words& words) {
+  Result<Words> behind_file(const std::string& shim, const Words& words) {
+    Environment here = target_.environment;
+    here.insert_or_assign("PWD", folder_);
+    const std::string path = behind_shim(tree_, here, shim);
+    if (path.empty()) return no_version(shim, version_behind_shim(tree_, shim));
     if (base_name(path).starts_with("python") || base_name(path).starts_with("pypy")) {
       target_.program = target_.python = path;
       if (const Status read = read_python_words(words); !read) return read.error();
@@ -350,27 +368,10 @@ class Resolver {
 
   Result<Words> behind_shell(const std::string& path, const Words& words) {
     target_.program = path;
-    std::string script;
-    std::size_t i = 1;
-    bool is_text = false;
-    for (; i < words.size() && words[i].size() > 1 && (words[i][0] == '-' || words[i][0] == '+');
-         ++i) {
-      const std::string& word = words[i];
-      if (word == "--") {
-        ++i;
-        break;
-      }
-      if (word.starts_with("--")) {
-        if (word == "--rcfile" || word == "--init-file") ++i;
-        continue;
-      }
-      if (word.find('c') != std::string::npos) is_text = true;
-      if (word.find_first_of("oO") != std::string::npos) ++i;  // "-euo pipefail"
-    }
+    const auto [is_text, i] = parse_shell_words(words);
     if (i >= words.size()) return Words{};
-    if (is_text) {
-      script = words[i];
-    } else {
+    std::string script = is_text ? words[i] : "";
+    if (!is_text) {
       const std::string file = absolute(words[i]);
       if (!is_file(file)) return not_found(words[i]);
       add_file(file);

@@ -84,6 +84,11 @@ ProjectEnvironment of_pixi(const Tree& tree, const std::string& folder) {
 ProjectEnvironment project_environment(const Tree& tree, const Environment& environment,
                                        const std::string& folder, const std::string& tool) {
   if (tool == "pixi") return of_pixi(tree, folder);
+  if (tool == "uv --no-project") {
+    const std::string active = variable(environment, "VIRTUAL_ENV");
+    const std::string up = active.empty() ? folder_with(tree, folder, ".venv") : "";
+    return {up.empty() ? active : up + "/.venv", false};
+  }
   const std::string project =
       folder_with(tree, folder, tool == "pipenv" ? "Pipfile" : "pyproject.toml");
   std::string own = tool == "uv" ? variable(environment, "UV_PROJECT_ENVIRONMENT") : "";

@@ -76,6 +76,76 @@ TEST_CASE("what stands before a program is followed") {
         "/usr/bin/python3");
 }
 
+TEST_CASE("what a launcher's own options set is what the program gets") {
+  Machine machine;
+  for (const char* launcher : {"mpiexec", "systemd-run", "sudo", "strace"})
+    machine.add(std::string("/usr/bin/") + launcher,
+                "\x7f"
+                "ELF");
+  const auto visible = [&](Words words) {
+    for (const char* word : {"python3", "train.py", "--export=CUDA_VISIBLE_DEVICES=9"})
+      words.emplace_back(word);
+    const auto target = machine.resolve(words);
+    REQUIRE(target);
+    CHECK(target->python == "/usr/bin/python3");
+    CHECK(target->environment.contains("KEPT"));
+    return target->environment.at("CUDA_VISIBLE_DEVICES");
+  };
+  machine.environment["CUDA_VISIBLE_DEVICES"] = "0";
+  CHECK(visible({"srun"}) == "0");
+  CHECK(visible({"srun", "--export=ALL,CUDA_VISIBLE_DEVICES=2"}) == "2");
+  CHECK(visible({"srun", "-n", "2", "--export", "ALL,A=1,CUDA_VISIBLE_DEVICES=3"}) == "3");
+  CHECK(visible({"mpirun", "-np", "2", "-x", "LD_LIBRARY_PATH", "-x", "CUDA_VISIBLE_DEVICES=1"}) ==
+        "1");
+  CHECK(visible({"mpiexec", "-genv", "CUDA_VISIBLE_DEVICES", "4", "-n", "2"}) == "4");
+  CHECK(visible({"mpiexec", "-env", "CUDA_VISIBLE_DEVICES=5"}) == "5");
+  CHECK(visible({"sudo", "-E", "CUDA_VISIBLE_DEVICES=6"}) == "6");
+  CHECK(visible({"systemd-run", "--user", "--setenv=CUDA_VISIBLE_DEVICES=7"}) == "7");
+  CHECK(visible({"strace", "-f", "-E", "CUDA_VISIBLE_DEVICES=8"}) == "8");
+  machine.environment["SLURM_JOB_ID"] = "1";
+  const auto bare = machine.resolve({"srun", "--export=NONE", "python3", "train.py"});
+  REQUIRE(bare);
+  CHECK(bare->environment == Environment{{"SLURM_JOB_ID", "1"}});
+  CHECK(bare->python == "/usr/bin/python3");
+}
+
+TEST_CASE("uv takes another environment where it is told so, and that is said") {
+  Machine machine;
+  machine.add("/work/own.py", "# /// script\n# dependencies = [\"torch\"]\n# ///\n");
+  const auto notes = [&](const Words& words) {
+    const auto target = machine.resolve(words);
+    REQUIRE(target);
+    return target->notes;
+  };
+  CHECK(notes({"uv", "run", "train.py"}).empty());
+  for (const Words& words :
+       {Words{"uv", "run", "--python", "3.13", "train.py"},
+        Words{"uv", "run", "-p", "3.13", "train.py"}, Words{"uv", "run", "--isolated", "train.py"},
+        Words{"uv", "run", "own.py"}})
+    CHECK(notes(words).size() == 1);
+  machine.environment["VIRTUAL_ENV"] = "/venv";
+  CHECK(machine.resolve({"uv", "run", "--no-project", "train.py"})->python == "/venv/bin/python");
+  CHECK(machine.resolve({"uv", "run", "train.py"})->python == "/work/.venv/bin/python");
+}
+
+TEST_CASE("a command of pyenv's is that of the version that is chosen there") {
+  Machine machine;
+  machine.add("/p/shims/python3.12", "#!/usr/bin/env bash\n");
+  machine.add("/p/shims/python3", "#!/usr/bin/env bash\n");
+  machine.add("/p/versions/3.12.1/bin/python3.12", "ELF");
+  machine.add("/p/versions/3.11.7/bin/python3", "ELF");
+  machine.add("/p/version", "3.11.7\n");
+  machine.environment["PATH"] = "/p/shims:/usr/bin:/bin";
+  CHECK(machine.resolve({"python3", "train.py"})->python == "/p/versions/3.11.7/bin/python3");
+  const auto none = machine.resolve({"python3.12", "train.py"});
+  REQUIRE(!none);
+  CHECK(none.error().id == "E0823");
+  CHECK(none.error().hint == "export PYENV_VERSION=3.12.1");
+  machine.files.put("work/.python-version", "3.12.1\n");
+  CHECK(machine.resolve({"python3.12", "train.py"})->python == "/p/versions/3.12.1/bin/python3.12");
+  CHECK(machine.resolve({"/work"}).error().message.find("directory") != std::string::npos);
+}
+
 TEST_CASE("a script's first line names its interpreter") {
   Machine machine;
   CHECK(machine.resolve({"tool"})->python == "/usr/bin/python3");

@@ -81,8 +81,17 @@ std::optional<std::string> expanded_word(
   return out;
 }
 
-Error no_command(const std::string& word, bool is_there) {
+Error no_version(const std::string& shim, const std::string& other) {
+  return {ErrorCode::kInvalidArgument, "E0823",
+          text("no version that pyenv chooses here has {}", printable(base_name(shim))),
+          other.empty() ? "pyenv versions" : "export PYENV_VERSION=" + shell_word(other)};
+}
+
+Error no_command(const std::string& word, bool is_there, bool is_folder) {
   const std::string shown = printable(word);
+  if (is_folder)
+    return {ErrorCode::kInvalidArgument, "E0823",
+            text("cannot execute {}: {}", shown, error_words(EISDIR)), "ls " + shell_word(shown)};
   const bool is_script = word.ends_with(".py") && is_there;
   if (word.find('/') != std::string::npos && is_there)
     return {ErrorCode::kInvalidArgument, "E0823",

@@ -38,7 +38,10 @@ template <typename Names>
 /// Whether the word has a "$NAME" of these.
 [[nodiscard]] bool names_any(std::string_view word, const std::set<std::string>& names);
 
-/// E0823: nothing of that name can be executed; `is_there`: a file of that name is.
-[[nodiscard]] Error no_command(const std::string& word, bool is_there);
+/// E0823: nothing of that name can be executed; `is_there`: a file of that name is; a folder.
+[[nodiscard]] Error no_command(const std::string& word, bool is_there, bool is_folder);
+
+/// E0823: none of pyenv's chosen versions has the shim's program; `other` is one that has it.
+[[nodiscard]] Error no_version(const std::string& shim, const std::string& other);
 
 }  // namespace berth::doctor

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error_words.hpp"
 #include "base/file.hpp"
@@ -24,42 +25,82 @@ constexpr std::size_t kLongestText = 256 << 10;
 /// Puts files, folders and links below one folder; remembers the first thing that fails.
 class Writer {
  public:
-  Writer(std::string folder, Redaction& redaction, std::map<std::string, std::string> links)
-      : folder_(std::move(folder)), redaction_(redaction), links_(std::move(links)) {}
+  Writer(std::string folder, Redaction& redaction, std::map<std::string, std::string> links,
+         std::string host)
+      : folder_(std::move(folder)),
+        redaction_(redaction),
+        links_(std::move(links)),
+        host_(std::move(host)) {
+    // Where each link is, seen without the links above it: what is reached through
+    // /usr/local/cuda → cuda-12.4 is no link of its own.
+    for (int steps = 0; steps < 4; ++steps) {
+      std::map<std::string, std::string> placed;
+      for (const auto& [path, target] : links_) {
+        const auto slash = path.rfind('/');
+        const std::string at = real(path.substr(0, slash)) + path.substr(slash);
+        if (at != target) placed.emplace(at, target);
+      }
+      if (placed == links_) break;
+      links_ = std::move(placed);
+    }
+  }
 
   void folder(const std::string& path) { make(folder_ + "/root" + real(redaction_.apply(path))); }
 
-  void link(const std::string& path, const std::string& target) {
-    const std::string at = place(path);
-    if (::symlink(redaction_.apply(target).c_str(), at.c_str()) != 0 && errno != EEXIST) fail(at);
+  /// After everything else: nothing is written through a link, which may lead to this machine's own
+  /// files.
+  void links() {
+    for (const auto& [path, target] : links_) {
+      const std::string at = folder_ + "/root" + path;
+      if (::symlink(target.c_str(), at.c_str()) != 0 && errno != EEXIST) fail(at);
+    }
+  }
+
+  void folders_of_links() {
+    for (const auto& [path, target] : links_)
+      make(folder_ + "/root" + path.substr(0, path.rfind('/')));
   }
 
   void name_in(const std::string& folder, const std::string& name) {
     const std::string at = place(folder + "/" + name);
     struct stat about {};
-    if (::lstat(at.c_str(), &about) != 0) write(at, "");
+    if (!links_.contains(at.substr(folder_.size() + 5)) && ::lstat(at.c_str(), &about) != 0)
+      write(at, "");
   }
 
+  /// Read from its first byte to its last, and short enough to be looked through.
+  [[nodiscard]] static bool is_whole(const Recording::File& file) {
+    return file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
+           file.size <= kLongestText;
+  }
+
+  /// Where its links lead; what was read as a whole goes first, and stays as it is.
   void file(const std::string& path, const Recording::File& file) {
-    const std::string at = place(path);
+    const std::string at = folder_ + "/root" + real(redaction_.apply(path));
+    if (!is_whole(file) && whole_.contains(at)) return;
+    if (is_whole(file)) whole_.insert(at);
+    make(at.substr(0, at.rfind('/')));
     const Descriptor fd(::open(at.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) {
       if (errno != EISDIR && errno != ELOOP) fail(at);
       return;
     }
-    if (file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
-        file.size <= kLongestText) {
-      const std::string text = redacted_file(path, file.parts.begin()->second);
-      std::string told = redaction_.apply(is_package_settings(path) ? told_settings(text) : text);
-      if (path == "/etc/hosts") told = redacted_hosts(told);
-      if (text != file.parts.begin()->second) ++shortened_;
-      put(fd.get(), at, 0, told);
+    if (is_whole(file)) {
+      const std::string& all = file.parts.begin()->second;
+      if (all.find('\0') != std::string::npos)
+        return put(fd.get(), at, 0, redaction_.apply_in_place(all));
+      const std::string text =
+          path == "/etc/hosts" ? redacted_hosts(all, host_) : redacted_file(path, all);
+      if (text != all) ++shortened_;
+      put(fd.get(), at, 0,
+          redaction_.apply(is_package_settings(path) ? told_settings(text) : text));
       return;
     }
     if (is_package_settings(path)) return;  // too long to look through for passwords
     // Holes where nobody looked: a library of a gigabyte stays a few blocks.
     if (::ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) fail(at);
-    for (const auto& [offset, bytes] : file.parts) put(fd.get(), at, offset, bytes);
+    for (const auto& [offset, bytes] : file.parts)
+      put(fd.get(), at, offset, redaction_.apply_in_place(bytes));
   }
 
   void document(const std::string& name, const std::string& text) {
@@ -140,34 +181,27 @@ class Writer {
   std::string folder_;
   Redaction& redaction_;
   std::map<std::string, std::string> links_;  // already redacted
+  std::string host_;                          // this machine's name, as it is
+  std::set<std::string> whole_;
   std::string failed_;
   int shortened_ = 0;
 };
 
-Redaction names_of(const Sources& sources) {
+Redaction names_of(const Sources& sources, const std::string& host) {
   Redaction redaction;
-  if (const auto host = sources.tree.line("/proc/sys/kernel/hostname"))
-    redaction.hide(*host, "HOST");
-  int number = 0;
-  const auto hide_user = [&](const std::string& name) {
-    redaction.hide(name, fmt::format("user{}", ++number));
-  };
+  redaction.hide_host(host);
   const auto variable = [&](const char* name) -> std::string {
     return sources.process.variable(name).value_or("");
   };
-  for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) hide_user(variable(name));
+  for (const char* name : {"USER", "LOGNAME", "SUDO_USER"}) redaction.hide_user(variable(name));
   // A service or a container may have neither, and its home is still somebody's.
   const std::string home = variable("HOME");
-  const std::string own = home.substr(home.rfind('/') + 1);
-  hide_user(own);
-  // Two letters are a word of anything, but not where they name a home.
-  if (!own.empty() && own.size() < 3)
-    redaction.hide(home, home.substr(0, home.rfind('/') + 1) + "user0");
+  redaction.hide_user(home.substr(home.rfind('/') + 1));
   if (const auto users = sources.tree.read("/etc/passwd", 1 << 20))
     for (const std::string_view line : split(*users, '\n')) {
       const auto fields = split(line, ':');
       if (fields.size() > 2 && to_number(fields[2]).value_or(0) >= 1000)
-        hide_user(std::string(fields[0]));
+        redaction.hide_user(std::string(fields[0]));
     }
   return redaction;
 }
@@ -181,27 +215,28 @@ std::string rows_of(const std::map<std::string, Special>& specials) {
 std::map<std::string, std::string> redacted(const std::map<std::string, std::string>& links,
                                             Redaction& redaction) {
   std::map<std::string, std::string> told;
+  // Of a process's open files only those of the driver count.
   for (const auto& [path, target] : links)
-    told.emplace(redaction.apply(path), redaction.apply(target));
+    if (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
+        target.starts_with("/dev/nvidia"))
+      told.emplace(redaction.apply(path), redaction.apply(target));
   return told;
 }
 
 void write_tree(const Recording& seen, Writer& writer) {
-  // Of a process's open files only those of the driver count.
-  for (const auto& [path, target] : seen.links)
-    if (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos ||
-        target.starts_with("/dev/nvidia"))
-      writer.link(path, target);
+  writer.folders_of_links();
   for (const auto& [path, names] : seen.folders) writer.folder(path);
-  for (const auto& [path, file] : seen.files)
-    if (!seen.links.contains(path)) writer.file(path, file);
+  for (const bool whole : {true, false})
+    for (const auto& [path, file] : seen.files)
+      if (Writer::is_whole(file) == whole) writer.file(path, file);
   // A folder's other names matter ("libcuda.so.535.183" beside ".570.124"); whose processes run
   // and who has a home here does not.
   for (const auto& [path, names] : seen.folders) {
-    if (path.starts_with("/proc") || path.starts_with("/home")) continue;
+    if (path.starts_with("/proc") || has_homes(path)) continue;
     for (const std::string& name : names)
       if (!seen.specials.contains(path + "/" + name)) writer.name_in(path, name);
   }
+  writer.links();
 }
 
 Error not_written(const std::string& what) {
@@ -220,12 +255,13 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& fol
   if (!list_folder(folder).empty()) return not_written(text("{} is not empty", printable(folder)));
 
   const auto seen = std::make_shared<Recording>();
-  Redaction redaction = names_of(sources);
+  const std::string host = sources.tree.line("/proc/sys/kernel/hostname").value_or("");
+  Redaction redaction = names_of(sources, host);
   sources.tree.record_into(seen);
   static_cast<void>(collect(sources));
   sources.tree.record_into(nullptr);
 
-  Writer writer(folder, redaction, redacted(seen->links, redaction));
+  Writer writer(folder, redaction, redacted(seen->links, redaction), host);
   write_tree(*seen, writer);
   writer.document("nodes.jsonl", rows_of(seen->specials));
   std::set<std::string> dropped;

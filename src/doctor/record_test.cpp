@@ -77,6 +77,64 @@ TEST_CASE("a recorded machine is diagnosed as the machine itself") {
   CHECK(there.checked == here.checked);
 }
 
+TEST_CASE("a bundle has every line of the kernel's log that a rule reads") {
+  const std::string_view lines =
+      "oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/user.slice/"
+      "mine.scope,task=python3,pid=4,uid=1\n"
+      "Out of memory: Killed process 6154 (my-paper) total-vm:18109076kB\n"
+      "[Hardware Error]:   aer_uncor_status: 0x00004000\n"
+      "nouveau: module verification failed\n";
+  const std::string told = redacted_log(lines);
+  CHECK(told.find("task_memcg=…,task=python3,pid=4") != told.npos);
+  CHECK(told.find("Killed process 6154 (…) total-vm") != told.npos);
+  CHECK(told.find("aer_uncor_status: 0x00004000") != told.npos);
+}
+
+TEST_CASE("a host's name of two letters leads in the bundle where it leads on the machine") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  folder.put("proc/sys/kernel/hostname", "vm\n");
+  folder.put("etc/hosts", "127.0.0.1\tlocalhost\n127.0.1.1\tvm box\n");
+  sources.process.environment = Environment{{"WORLD_SIZE", "16"}, {"LOCAL_WORLD_SIZE", "8"}};
+  const auto found = [](const Sources& of) { return diagnose(collect(of), {}, {"RT11"}).findings; };
+  REQUIRE(found(sources).size() == 1);
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const auto again = from_bundle(bundle.path + "/b");
+  REQUIRE(again);
+  CHECK(found(*again).size() == 1);
+  CHECK(slurp(bundle.path + "/b/root/etc/hosts") == "127.0.0.1 localhost\n127.0.1.1 HOST …\n");
+}
+
+TEST_CASE("what an environment below a home holds is in the bundle") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  const std::string site = "home/marie/venv/lib/python3.11/site-packages/";
+  folder.put("home/erin/private", "");
+  for (const char* name : {"nvidia_nccl_cu11-2.14.3", "nvidia_nccl_cu12-2.27.3"})
+    folder.put(site + name + ".dist-info/METADATA", "Name: x\n");
+  sources.python = "/home/marie/venv/bin/python";
+  const auto names = [](const Sources& of) {
+    return of.tree.list("/home/user1/venv/lib/python3.11/site-packages").value_or({});
+  };
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const auto again = from_bundle(bundle.path + "/b");
+  REQUIRE(again);
+  CHECK(names(*again).size() == 2);
+  CHECK(again->tree.list("/home").value_or({}) == std::vector<std::string>{"user1"});
+}
+
+TEST_CASE("a folder that is reached through a link above it is no link of its own") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  folder.put("usr/local/cuda-12.4/lib64/libcuda.so.1", "");
+  folder.link("usr/local/cuda", "cuda-12.4");
+  sources.process.environment = Environment{{"LD_LIBRARY_PATH", "/usr/local/cuda/lib64"}};
+  REQUIRE(record(sources, bundle.path + "/b"));
+  const auto again = from_bundle(bundle.path + "/b");
+  REQUIRE(again);
+  CHECK(again->tree.exists("/usr/local/cuda/lib64/libcuda.so.1"));
+}
+
 TEST_CASE("a bundle tells no names, tokens or command lines") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
@@ -178,20 +236,87 @@ TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and 
                       "BOOT_IMAGE=/x rd.luks.key=abc ro nvidia-drm.modeset=1 ip=10.0.0.7\n") ==
         "… … ro nvidia-drm.modeset=1 …\n");
   CHECK(berth::doctor::redacted_hosts(
-            "127.0.0.1 localhost\n127.0.1.1 HOST box # mine\n10.0.0.7 nas.corp\n") ==
+            "127.0.0.1 localhost\n127.0.1.1\tvm  box # mine\n10.0.0.7 nas.corp\n", "vm") ==
         "127.0.0.1 localhost\n127.0.1.1 HOST …\n");
+  CHECK(redacted_file(
+            "/proc/self/mountinfo",
+            "36 35 0:9 /secret /mnt rw,noexec shared:1 - nfs4 nas.corp:/s rw,addr=10.0.0.7\n") ==
+        "36 35 0:9 / /mnt rw,noexec - nfs4 … …\n");
   CHECK(redacted_log("[ 12.5] my-paper[4711]: segfault at 0 in libcuda.so nvidia\n") ==
         "[ 12.5] …[4711]: segfault at 0 in libcuda.so nvidia\n");
 }
 
-TEST_CASE("a name of two letters is hidden where it names a home") {
+TEST_CASE("whoever a path names is hidden, known or not, and is the same one everywhere") {
+  Redaction redaction;
+  const auto told = [&](std::string_view text) { return redaction.apply(text); };
+  CHECK(told("LD_LIBRARY_PATH=/home/mallory/lib:/home/erin-x/lib\n") ==
+        "LD_LIBRARY_PATH=/home/user1/lib:/home/user2/lib\n");
+  CHECK(told("/mnt/nfs/home/erin-x/a, \"/export/home/gina\"") ==
+        "/mnt/nfs/home/user2/a, \"/export/home/user3\"");
+  CHECK(told("/Users/henry:/mnt/c/Users/Larry Smith/x:/gpfs/users/dave") ==
+        "/Users/user4:/mnt/c/Users/user5/x:/gpfs/users/user6");
+  CHECK(told("/homes/oscar /lustre/scratch/frank.miller/cuda =/u/peggy/cuda") ==
+        "/homes/user7 /lustre/scratch/user8/cuda =/u/user9/cuda");
+  CHECK(told("/net/nfs01.corp.example/home/mallory/lib") == "/net/HOST/home/user1/lib");
+  CHECK(told("/home/d/dave/x") == "/home/user10/user6/x");
+  CHECK(told("C:\\Users\\henry\\x") == "C:\\Users\\user4\\x");
+  for (const char* nobody : {"/sys/class/net/eth0/mtu", "/proc/sys/net/core", "/opt/u/x", "/home",
+                             "/home/$USER/lib", "/home/user/lib", "/usr/lib/x.so at home/work"})
+    CHECK(told(nobody) == nobody);
+  for (const std::string& line : redaction.report()) CHECK(line.find("mallory") == line.npos);
+  CHECK(redaction.report().size() == 11);
+}
+
+TEST_CASE("a name with dots is hidden as a whole") {
+  Redaction redaction;
+  redaction.hide_user("alice");
+  redaction.hide_host("gpu7.corp.example");
+  CHECK(redaction.apply("/data/alice.smith/x, alice.smith@corp") == "/data/user2/x, user2@corp");
+  CHECK(redaction.apply("/data/alice.py by alice.") == "/data/user1.py by user1.");
+  CHECK(redaction.apply("gpu7: gpu7.corp.example, gpu7.local") == "HOST: HOST, HOST");
+}
+
+TEST_CASE("a name of two letters is hidden where it names a folder") {
   CHECK(told_of_home("/home/li").find("/home/li") == std::string::npos);
+  CHECK(told_of_home("/data/wu") == "HOME=/data/user1\nPATH=/data/user1/bin:/usr/bin\n");
+  Redaction redaction;
+  redaction.hide_user("sh");
+  CHECK(redaction.apply("/bin/sh -c sh /data/sh/x") == "/bin/sh -c sh /data/user1/x");
+}
+
+TEST_CASE("an account that is called as a system is hidden where it names a folder of homes") {
+  Redaction redaction;
+  redaction.hide_user("ubuntu");
+  redaction.hide_user("ollama");
+  CHECK(redaction.apply("ID=ubuntu /home/ubuntu/x /usr/bin/ollama") ==
+        "ID=ubuntu /home/user1/x /usr/bin/ollama");
+}
+
+TEST_CASE("GPUs and boards get other names, and those that named one GPU still do") {
+  Redaction redaction;
+  const std::string told = redaction.apply(
+      "GPU-8a31bc42-0000 GPU-8a31bc43-0000 GPU-8a3 MIG-GPU-8a31bc42-0000/1/0 MIG-77");
+  CHECK(told == "GPU-00000000-0000 GPU-00000001-0000 GPU-000 MIG-GPU-00000000-0000/1/0 MIG-00");
+  CHECK(redaction.apply("GPU-based, xGPU-12, GPU-") == "GPU-based, xGPU-12, GPU-");
+  CHECK(redaction.apply("NVRM: GPU Board Serial Number: 1324521001234\nSerial: 1324521001235, "
+                        "SerialNumber=1324521001234") ==
+        "NVRM: GPU Board Serial Number: serial1\nSerial: serial2, SerialNumber=serial1");
+  CHECK(redaction.apply("serial: 8250, serialised") == "serial: 8250, serialised");
+}
+
+TEST_CASE("names in files of bytes are hidden without moving the bytes") {
+  Redaction redaction;
+  redaction.hide_user("marie");
+  const std::string before("\x7f\0/home/mallory/lib\0/data/marie/x\0/home/li/x", 45);
+  const std::string after = redaction.apply_in_place(before);
+  CHECK(after.size() == before.size());
+  CHECK(after == std::string("\x7f\0/home/user2///lib\0/data/user1/x\0/home/xx/x", 45));
 }
 
 TEST_CASE("a name is hidden as a whole word alone") {
   Redaction redaction;
-  redaction.hide("lin", "user1");
-  redaction.hide("root", "user2");
+  redaction.hide_user("lin");
+  redaction.hide_user("root");
   CHECK(redaction.apply("/home/lin/linux of root, lin.") == "/home/user1/linux of root, user1.");
 }
 

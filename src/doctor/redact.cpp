@@ -11,10 +11,6 @@
 namespace berth::doctor {
 namespace {
 
-bool in_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 // A variable is told only when its name says that it is about GPUs, libraries or Python: a token
 // may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
 // theirs, only those that a rule asks for.
@@ -88,7 +84,26 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VLLM_CUDART_SO_PATH",
                                                         "VLLM_NCCL_SO_PATH",
                                                         "VLLM_PORT",
-                                                        "VLLM_TARGET_DEVICE"});
+                                                        "VLLM_TARGET_DEVICE",
+                                                        "AMD_SERIALIZE_KERNEL",
+                                                        "CC",
+                                                        "CONDARC",
+                                                        "CONDA_EXE",
+                                                        "CONDA_ENVS_PATH",
+                                                        "CONDA_ENVS_DIRS",
+                                                        "CONDA_ROOT",
+                                                        "FLAGS_check_nan_inf",
+                                                        "FLAGS_fraction_of_gpu_memory_to_use",
+                                                        "MAMBA_ROOT_PREFIX",
+                                                        "NVCC_APPEND_FLAGS",
+                                                        "NVCC_CCBIN",
+                                                        "NVCC_PREPEND_FLAGS",
+                                                        "PYTHONUSERBASE",
+                                                        "TMPDIR",
+                                                        "TORCHINDUCTOR_CACHE_DIR",
+                                                        "WSL_DISTRO_NAME",
+                                                        "XDG_CONFIG_DIRS",
+                                                        "XDG_CONFIG_HOME"});
 // That they are set matters; what they say is a host, or a job's own affair.
 constexpr auto kToldAsSet =
     std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});
@@ -133,22 +148,50 @@ constexpr auto kToldParameters =
                                      "splash",
                                      "mitigations",
                                      "numa"});
-constexpr auto kLogWords =
-    std::to_array<std::string_view>({"NVRM",         "nvidia",
-                                     "nvlink",       "nouveau",
-                                     "SXid",         "amdgpu",
-                                     "kfd",          "drm",
-                                     "i915",         " xe ",
-                                     "AER",          "pcieport",
-                                     "PCIe",         "IOMMU",
-                                     "iommu",        "DMAR",
-                                     "BAR ",         "secureboot",
-                                     "Secure boot",  "Lockdown",
-                                     "lockdown",     "module verification",
-                                     "Loading of",   "PM: suspend",
-                                     "hmm",          "devmem",
-                                     "bbswitch",     "atombios",
-                                     "D3cold to D0", "blocked for more than"});
+constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
+                                                            "nvidia",
+                                                            "nvlink",
+                                                            "nouveau",
+                                                            "SXid",
+                                                            "amdgpu",
+                                                            "kfd",
+                                                            "drm",
+                                                            "i915",
+                                                            " xe ",
+                                                            "AER",
+                                                            "pcieport",
+                                                            "PCIe",
+                                                            "IOMMU",
+                                                            "iommu",
+                                                            "DMAR",
+                                                            "BAR ",
+                                                            "secureboot",
+                                                            "Secure boot",
+                                                            "Lockdown",
+                                                            "lockdown",
+                                                            "module verification",
+                                                            "Loading of",
+                                                            "PM: suspend",
+                                                            "hmm",
+                                                            "devmem",
+                                                            "bbswitch",
+                                                            "atombios",
+                                                            "D3cold to D0",
+                                                            "blocked for more than",
+                                                            "hibernation",
+                                                            "aer_uncor_status",
+                                                            "BERT",
+                                                            "rejected",
+                                                            "CmpltTO",
+                                                            "force_probe",
+                                                            "graphics device",
+                                                            "oom-kill:",
+                                                            "Out of memory: Killed",
+                                                            "IO_PAGE_FAULT"});
+// What ended for want of memory is told where everybody has such a program.
+constexpr auto kPrograms = std::to_array<std::string_view>(
+    {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
+     "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
@@ -196,9 +239,27 @@ std::string replaced(std::string_view line, std::string_view begin, char end) {
   return told;
 }
 
+/// "oom-kill:…,task_memcg=/user.slice/…,task=train.py,pid=4711" and "Killed process 4711
+/// (train.py)".
+std::string without_ended_name(std::string_view line) {
+  std::string told = replaced(line, "task_memcg=", ',');
+  for (const auto& [begin, end] : {std::pair(",task=", ','), std::pair("Killed process ", ')')}) {
+    auto at = told.find(begin);
+    if (at == std::string::npos) continue;
+    at = end == ')' ? told.find('(', at) + 1 : at + std::string_view(begin).size();
+    const auto stop = told.find(end, at);
+    if (at == 0 || stop == std::string::npos) continue;
+    if (!begins_with_any(std::string_view(told).substr(at), kPrograms))
+      told.replace(at, stop - at, "…");
+  }
+  return told;
+}
+
 /// "Xid …: 31, pid=4711, name=python, Ch 8" → "… pid=4711, name=…, Ch 8"; "INFO: task python:4711
 /// blocked …" → "INFO: task …:4711 blocked …".
 std::string without_process_name(std::string_view line) {
+  if (contains_any(line, std::to_array<std::string_view>({"oom-kill:", "Out of memory: Killed"})))
+    return without_ended_name(line);
   return line.find("blocked for more than") == std::string_view::npos
              ? replaced(without_word_before_pid(line), "name=", ',')
              : replaced(line, "task ", ':');
@@ -206,18 +267,19 @@ std::string without_process_name(std::string_view line) {
 
 }  // namespace
 
-std::string redacted_hosts(std::string_view text) {
-  constexpr std::string_view kOwn = "HOST";
+std::string redacted_hosts(std::string_view text, std::string_view own) {
   std::string told;
   for (const std::string_view line : split(text, '\n')) {
-    std::string kept;
+    std::string row(line.substr(0, line.find('#'))), kept;
+    std::replace(row.begin(), row.end(), '\t', ' ');
     bool is_wanted = false;
-    for (const std::string_view word : split(line.substr(0, line.find('#')), ' ')) {
+    for (const std::string_view word : split(row, ' ')) {
       if (word.empty()) continue;
+      const bool is_own = !kept.empty() && word == own;
       const bool is_plain =
-          kept.empty() || word == kOwn || word.starts_with("localhost") || word.starts_with("ip6-");
+          is_own || kept.empty() || word.starts_with("localhost") || word.starts_with("ip6-");
       is_wanted = is_wanted || (!kept.empty() && is_plain);
-      kept += (kept.empty() ? "" : " ") + (is_plain ? std::string(word) : "…");
+      kept += (kept.empty() ? "" : " ") + (is_own ? "HOST" : is_plain ? std::string(word) : "…");
     }
     if (is_wanted) told += kept + "\n";
   }
@@ -240,40 +302,6 @@ std::string redacted_file(std::string_view path, std::string_view text) {
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
   if (told(text.substr(open + 1))) return std::string(text);
   return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
-}
-
-void Redaction::hide(const std::string& name, const std::string& by) {
-  constexpr auto kPlain =
-      std::to_array<std::string_view>({"root", "nobody", "localhost", "user", "home", "nvidia"});
-  if (name.size() < 3 || std::find(kPlain.begin(), kPlain.end(), name) != kPlain.end()) return;
-  for (const Name& one : names_)
-    if (one.name == name) return;
-  names_.push_back({name, by, 0});
-}
-
-std::string Redaction::apply(std::string_view text) {
-  std::string out(text);
-  for (Name& one : names_) {
-    for (auto at = out.find(one.name); at != std::string::npos; at = out.find(one.name, at)) {
-      const std::size_t end = at + one.name.size();
-      if ((at > 0 && in_word(out[at - 1])) || (end < out.size() && in_word(out[end]))) {
-        at = end;
-        continue;
-      }
-      out.replace(at, one.name.size(), one.by);
-      at += one.by.size();
-      ++one.times;
-    }
-  }
-  return out;
-}
-
-std::vector<std::string> Redaction::report() const {
-  std::vector<std::string> lines;
-  for (const Name& one : names_)
-    if (one.times > 0)
-      lines.push_back(text_n("{1}: {0} time", "{1}: {0} times", one.times, one.times, one.by));
-  return lines;
 }
 
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {

@@ -1,6 +1,7 @@
 // What leaves the machine in a bundle: no user names, hosts, tokens or command lines. Pure.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,24 +11,46 @@
 
 namespace berth::doctor {
 
-/// Names that must not be told, and what stands for each.
+/// Names that must not be told, and what stands for each: user1, user2, HOST; the same one for the
+/// same name everywhere, so that what belonged together still does.
 class Redaction {
  public:
-  /// `name` is replaced wherever it stands as a whole word ("lin" not in "linux"). Names shorter
-  /// than 3 characters, and those of the system ("root"), stay.
-  void hide(const std::string& name, const std::string& by);
+  /// Somebody's account, or this machine. It is replaced wherever it stands as a whole word ("lin"
+  /// not in "linux"); one of two letters, or one that is a word of systems and packages ("ubuntu"),
+  /// only where it names a folder.
+  void hide_user(const std::string& name);
+  void hide_host(const std::string& name);
+  /// Without those names, and whoever's: a part of a path below /home and its like names somebody,
+  /// whatever it is. Names of GPUs and numbers of boards become others.
   [[nodiscard]] std::string apply(std::string_view text);
-  /// What was replaced, and how often, without the names: "the host name: 4 times".
+  /// Bytes whose places count: names of people in their paths, by others as long.
+  [[nodiscard]] std::string apply_in_place(std::string_view bytes);
+  /// What was replaced, and how often, without the names: "HOST: 4 times".
   [[nodiscard]] std::vector<std::string> report() const;
 
  private:
   struct Name {
-    std::string name, by;
+    std::string by;
     int times = 0;
+    bool everywhere = false;
+    bool is_host = false;
   };
-  std::vector<Name> names_;
+  Name& name_of(std::string_view name, bool is_host);
+  std::string replaced(std::string_view name, bool is_host);
+  [[nodiscard]] std::string_view known_at(std::string_view part, std::size_t begin,
+                                          bool is_whole_part) const;
+  std::string without_known(std::string_view part, bool is_below, bool of_system, bool is_folder);
+  std::string without_devices(std::string_view text);
+  std::string device(std::string_view name);
+
+  std::map<std::string, Name, std::less<>> names_;
+  int users_ = 0, hosts_ = 0, devices_ = 0;
+  std::map<std::string, std::string> digits_;   // of names of GPUs: after which which ones came
+  std::map<std::string, std::string> serials_;  // of boards
 };
 
+/// Whether names in the folder are people's: "/home", "/export/home".
+[[nodiscard]] bool has_homes(std::string_view folder);
 /// Only variables that a rule could ask for, by name; `dropped` gets the names of the others.
 [[nodiscard]] Environment redacted_environment(const Environment& environment,
                                                std::set<std::string>& dropped);
@@ -37,8 +60,8 @@ class Redaction {
 /// Of settings of container engines and NCCL, of packages and environments what rules ask; of any
 /// other text no passwords in addresses; what is no text as it is.
 [[nodiscard]] std::string redacted_settings(std::string_view path, std::string_view text);
-/// /etc/hosts after apply(): what it says of this machine ("HOST") and of localhost.
-[[nodiscard]] std::string redacted_hosts(std::string_view text);
+/// /etc/hosts: what it says of this machine (`own`, told as "HOST") and of localhost.
+[[nodiscard]] std::string redacted_hosts(std::string_view text, std::string_view own);
 /// Only lines that speak of GPUs, drivers and the bus; a process's name in them becomes "…".
 [[nodiscard]] std::string redacted_log(std::string_view log);
 

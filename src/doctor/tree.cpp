@@ -172,7 +172,10 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
     if (n == 0) break;
     text.append(part.data(), static_cast<std::size_t>(n));
   }
-  if (recording_) recording_->files[path] = {text.size(), {{0, text}}};
+  if (recording_) {
+    note_links(path);
+    recording_->files[path] = {text.size(), {{0, text}}};
+  }
   return text;
 }
 
@@ -183,6 +186,7 @@ Fact<OpenFile> Tree::open_file(const std::string& path) const {
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return Unreadable{path, errno};
   if (!S_ISREG(about.st_mode)) return Unreadable{path, EINVAL};
+  if (recording_) note_links(path);
   Recording::File* recorded = recording_ ? &recording_->files[path] : nullptr;
   if (recorded != nullptr) recorded->size = static_cast<std::uint64_t>(about.st_size);
   return OpenFile(std::move(file), recorded);
@@ -260,11 +264,27 @@ Fact<std::string> Tree::resolve(const std::string& path) const {
   const std::string root = name_of(folder_.get());
   if (root.size() > 1 && name.starts_with(root)) name.erase(0, root.size());
   if (name.empty()) name = "/";
-  if (recording_ && name != path) recording_->links.emplace(path, name);
+  if (recording_ && name != path) note_links(path);
   return name;
 }
 
+/// Every link that `path` leads through, at its own place.
+void Tree::note_links(std::string path) const {
+  std::size_t slash = 0;
+  for (int links = 0; slash < path.size() && links < 40;) {
+    slash = std::min(path.find('/', slash + 1), path.size());
+    const auto target = link(path.substr(0, slash));
+    if (!target) continue;
+    const std::string folder =
+        target->starts_with('/') ? "" : path.substr(0, path.rfind('/', slash - 1) + 1);
+    path = folder + *target + path.substr(slash);
+    slash = 0;
+    ++links;
+  }
+}
+
 void Tree::note(const std::string& path, const Node& node) const {
+  note_links(path);
   if (node.type == NodeType::kFolder)
     recording_->folders[path];
   else if (node.type == NodeType::kFile)
@@ -274,7 +294,10 @@ void Tree::note(const std::string& path, const Node& node) const {
 }
 
 Fact<Node> Tree::node(const std::string& path, bool try_open) const {
-  if (const Special* row = special(path); row != nullptr && row->node) return *row->node;
+  if (const Special* row = special(path); row != nullptr && row->node) {
+    if (recording_) recording_->specials[path] = *row;
+    return *row->node;
+  }
   int error = 0;
   const Descriptor fd = open(path, O_PATH, error);
   if (!fd) return failed<Node>(path, error);

@@ -87,6 +87,7 @@ class Tree {
   [[nodiscard]] Fact<std::string> read_from(const std::string& path, std::size_t limit,
                                             bool from_end) const;
   void note(const std::string& path, const Node& node) const;
+  void note_links(std::string path) const;
   /// "/sys" where the path is below it, and nothing is: a root without the kernel's files says
   /// nothing of what the kernel has. "" it is there, or the path is elsewhere.
   [[nodiscard]] std::string_view unmounted(const std::string& path) const;

@@ -16,6 +16,7 @@ struct KnownMessage {
   int line = 0;                          // of the pasted text
   std::string text;                      // that line
   std::string means;                     // what it usually says
+  std::string seen;                      // what of the target shows it, where no rule minds
   std::vector<std::string> rules;        // that can be behind it
   std::vector<std::string> shown_by;     // findings of this diagnosis among them
   std::vector<std::string> not_checked;  // rules among them that could not look

@@ -201,9 +201,14 @@ std::string machine_text(const model::Diagnosis& diagnosis, const std::vector<Fi
   if (findings.empty() || findings.front().severity == Severity::kInfo) {
     const bool silent = findings.size() == diagnosis.findings.size();
     out += silent ? diagnosis.verdict : std::string(tr("nothing wrong was found on this machine"));
-    if (!looked.empty())
-      out += "   " + text_n("{} rule checked", "{} rules checked",
-                            static_cast<long long>(looked.size()), looked.size());
+    std::set<std::string_view> unseen;
+    for (const model::NotChecked& one : diagnosis.not_checked) unseen.insert(one.id);
+    const auto count = static_cast<long long>(looked.size());
+    if (count > 0 && unseen.empty())
+      out += "   " + text_n("{} rule checked", "{} rules checked", count, count);
+    else if (count > 0)
+      out += "   " + text_n("{} rule checked, {} not", "{} rules checked, {} not", count, count,
+                            unseen.size());
     out += "\n";
   }
   for (const Finding& one : full) out += (out.empty() ? "" : "\n") + in_full(one, terminal);

@@ -12,6 +12,8 @@ using model::KnownMessage;
 using model::Probed;
 
 constexpr std::size_t kMostMessages = 5;
+// env -i takes all of them away.
+constexpr long kMostGone = 4;
 
 std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
@@ -24,6 +26,7 @@ bool is_in(const std::vector<std::string>& words, const std::string& word) {
 /// What this machine has to say to a known message.
 std::string held_against(const KnownMessage& one, const model::Diagnosis& diagnosis) {
   if (!one.shown_by.empty()) return text("above: {}", joined(one.shown_by));
+  if (!one.seen.empty()) return text("so it is here: {}", one.seen);
   if (one.rules.empty()) return "";
   if (!one.not_checked.empty())
     return text("whether it is so here was not checked ({})", joined(one.not_checked));
@@ -66,6 +69,7 @@ void add_error(JsonWriter& json, const std::vector<KnownMessage>& messages) {
     json.field("line", one.line);
     json.field("text", one.text);
     json.field("means", one.means);
+    json.text_field("seen", one.seen);
     json.field("rules", one.rules);
     json.field("shown_by", one.shown_by);
     json.field("not_checked", one.not_checked);
@@ -96,11 +100,18 @@ std::string command_text(const model::DiagnosisParts& parts, const Terminal& ter
   std::string out =
       folded(label, command.python.empty() ? command.program : command.python, column, terminal);
   std::string set;
+  const auto gone = std::count_if(command.environment.begin(), command.environment.end(),
+                                  [](const auto& one) { return !one.second; });
+  const auto say = [&](const std::string& words) { set += (set.empty() ? "" : "  ") + words; };
   for (const auto& [name, value] : command.environment) {
-    if (name == "PATH") continue;
-    set += (set.empty() ? "" : "  ") + (value ? printable(name) + "=" + printable(*value)
-                                              : text("without {}", printable(name)));
+    if (name == "PATH" && value) continue;
+    if (value)
+      say(printable(name) + "=" + printable(*value));
+    else if (gone <= kMostGone)
+      say(text("without {}", printable(name)));
   }
+  if (gone > kMostGone)
+    say(text("without {} of the variables that are set here", static_cast<long long>(gone)));
   if (!set.empty()) out += folded("", set, column, terminal);
   if (!command.files.empty()) out += folded("", joined(command.files), column, terminal);
   for (const std::string& note : command.notes) out += folded("", note, column, terminal);

@@ -69,6 +69,15 @@ TEST_CASE("a healthy machine is one line") {
   CHECK(output::diagnosis_text(diagnosis, {}) == "nothing wrong was found   2 rules checked\n");
 }
 
+TEST_CASE("how many rules could not look stands beside how many could") {
+  model::Diagnosis diagnosis;
+  diagnosis.verdict = "nothing wrong was found";
+  diagnosis.checked = {"HW01", "HW02"};
+  diagnosis.not_checked = {{"DRV01", "x"}, {"DRV01", "y"}, {"DRV02", "x"}};
+  CHECK(output::diagnosis_text(diagnosis, {})
+            .starts_with("nothing wrong was found   2 rules checked, 2 not\n"));
+}
+
 TEST_CASE("where no rule could look, none is counted") {
   model::Diagnosis diagnosis;
   diagnosis.verdict = "nothing could be checked";

@@ -123,7 +123,19 @@ def errors(berth, folder):
     os.mkfifo(folder / "nobody-writes")
     for path in (str(folder / "missing"), str(folder), "/dev/zero"):
         assert "(E0820)" in run(berth, "doctor", "--error", path, code=(2,)).stderr
-    assert "(E0820)" in run(berth, "doctor", "--error", str(folder / "nobody-writes"), code=(2,)).stderr  # after 10 s
+    told = run(berth, "doctor", "--error", str(folder / "nobody-writes"), code=(2,)).stderr
+    assert "nobody writes to it (E0820)" in told, told
+    # Of a PyTorch for the CPU the error is no riddle, GPU or not.
+    site = make_venv(folder / "cpu") / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
+    (site / "torch").mkdir(parents=True)
+    (site / "torch/version.py").write_text("__version__ = '2.6.0+cpu'\ncuda = None\n")
+    told = run(berth, "doctor", "--static", "--venv", str(folder / "cpu"), "--error", "-", text="AssertionError: Torch not compiled with CUDA enabled\n")
+    if not os.path.exists("/proc/driver/nvidia"):
+        assert f"so it is here: torch 2.6.0+cpu, {site}/torch/version.py: cuda = None" in " ".join(told.stdout.split()), told.stdout
+    for line, name in (("nvrtc: error: failed to open libnvrtc-builtins.so.12.4.", "missing-library"),
+                       ("ptxas fatal   : Value sm_120 is not defined for option gpu-name", "ptxas")):
+        known = json.loads(run(berth, "doctor", "--json", "--static", "--error", "-", text=line + "\n").stdout)["error"]
+        assert [one["message"] for one in known] == [name], (line, known)
     with open(folder / "large", "wb") as file:
         file.truncate(3 << 30)
         file.seek(0, 2)
@@ -153,6 +165,9 @@ def commands(berth, folder):
     shown = run(berth, "doctor", "--", str(venv / "bin/python"), str(folder / "train.py"), code=(1,)).stdout
     assert "it starts   " in shown and "set_device('cpu')" in shown, shown
     assert "(E0823)" in run(berth, "doctor", "--", "no-such-command", code=(2,)).stderr
+    assert "cannot execute /tmp: Is a directory (E0823)" in run(berth, "doctor", "--", "/tmp", code=(2,)).stderr
+    shown = run(berth, "doctor", "--static", "--", "env", "-i", str(venv / "bin/python"), A_ONE="1", A_TWO="2").stdout
+    assert "of the variables that are set here" in shown and "A_ONE" not in shown, shown
     for words, error in ((("python3", "trian.py"), "(E0822)"), (("python3", "-m", "no_such_module"), "(E0822)"),
                          ((str(folder / "train.py"),), "(E0823)"), (("conda", "run", "-n", "no", "python"), "(E0809)")):
         assert error in run(berth, "doctor", "--", *words, code=(2,)).stderr, words

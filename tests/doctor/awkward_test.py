@@ -47,10 +47,11 @@ def places_of_a_python(berth, folder):
 
 def nothing_is_deleted(berth, folder):
     """A name that is empty, as "$VENV" of a variable that is not set, names no folder; and no hint empties one."""
-    for option in ("--venv", "--python", "--conda", "--from", "--record", "--error"):
+    for option in ("--venv", "--python", "--conda", "--from", "--record", "--error", "--only", "--explain"):
         told = run(berth, folder, option, "", code=(2,)).stderr
         assert f"{option} " in told and "nothing was named" in told and "(E0825)" in told and "-m venv" not in told, told
     assert "(E0825)" in run(berth, folder, "", code=(2,)).stderr
+    assert run(berth, folder, "--only", "HW01,,HW02,").returncode == 0
     make_venv(folder / "gone")
     for name in os.listdir(folder / "gone/bin"):
         os.unlink(folder / "gone/bin" / name)
@@ -92,6 +93,10 @@ def files(berth, folder):
     assert [one["line"] for one in document(berth, folder, "Dockerfile")["findings"]] == [1]
     (folder / "requirements.txt").write_text("tensorflow-gpu==2.9\r\n", encoding="utf-16")
     assert [one["id"] for one in document(berth, folder, "requirements.txt")["findings"]] == ["SRC16"]
+    (folder / "requirements").mkdir()
+    for name in ("requirements-dev.in", "constraints.in", "requirements/base.txt"):
+        (folder / name).write_text("tensorflow-gpu==2.9\n")
+        assert [one["id"] for one in document(berth, folder, name)["findings"]] == ["SRC16"], name
     (folder / "wide.py").write_text(WRONG, encoding="utf-16")
     (folder / "empty.ipynb").write_text("")
     (folder / "old.ipynb").write_text('{"nbformat": 3, "worksheets": []}')

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 
 #include "base/file.hpp"
 #include "doctor/read/process.hpp"
@@ -105,7 +107,13 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
 ProcessFacts own_process() {
   ProcessFacts facts;
   facts.identity = own_identity();
-  facts.environment = environment_of(environ);
+  // What is chosen by the folder (pyenv) is chosen by where we are, and not by what a program that
+  // changed it left in PWD.
+  Environment environment = environment_of(environ);
+  std::array<char, PATH_MAX> here{};
+  if (::getcwd(here.data(), here.size()) != nullptr)
+    environment.insert_or_assign("PWD", here.data());
+  facts.environment = std::move(environment);
   const model::CpuBudget budget = system::read_cpu_budget(Roots{});
   if (const auto cpus = model::parse_cpu_list(budget.affinity)) facts.cpus = *cpus;
   if (budget.quota_cores) facts.quota_cores = *budget.quota_cores;

@@ -4,25 +4,13 @@
 
 #include "base/file.hpp"
 #include "doctor/read/place.hpp"
+#include "doctor/read/pyenv.hpp"
 #include "doctor/read/python_packages.hpp"
 #include "doctor/read/python_text.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
-
-/// pyenv puts a shell script in the interpreter's place.
-std::string behind_shim(const Tree& tree, const Fact<Environment>& environment,
-                        const std::string& path) {
-  if (parent(path).ends_with("/shims")) {
-    const std::string root = parent(parent(path));
-    std::string version = variable(environment, "PYENV_VERSION");
-    if (version.empty()) version = tree.line(root + "/version").value_or("");
-    std::string real = root + "/versions/" + version + "/bin/python3";
-    if (!version.empty() && tree.exists(real)) return real;
-  }
-  return path;
-}
 
 /// The newest "3.11" that has a folder in PREFIX/lib; "2.7" where there is none of 3.
 std::string library_version(const Tree& tree, const std::string& prefix) {
@@ -308,7 +296,8 @@ PythonFacts collect_python(const Tree& tree, const Fact<Environment>& environmen
                            const std::string& interpreter) {
   PythonFacts facts;
   if (interpreter.empty()) return facts;
-  facts.interpreter = behind_shim(tree, environment, interpreter);
+  const std::string real = behind_shim(tree, environment, interpreter);
+  facts.interpreter = real.empty() ? interpreter : real;
   Place place = place_of(tree, *facts.interpreter, facts);
   // A system's own library is not recorded where all packages are in the user's folder.
   if (place.version.empty() && !facts.is_venv)

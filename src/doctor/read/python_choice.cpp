@@ -23,14 +23,69 @@ std::vector<std::string> conda_roots(const Fact<Environment>& environment) {
   return roots;
 }
 
+/// "/data/envs" of "  - /data/envs # mine"; "" it is no place.
+std::string listed_folder(std::string_view word, const std::string& home) {
+  word = trim(word.substr(0, word.find(" #")));
+  if (word.starts_with("- ")) word = trim(word.substr(2));
+  if (word.size() > 1 && (word[0] == '"' || word[0] == '\''))
+    word = word.substr(1, word.find(word[0], 1) - 1);
+  if (word.starts_with("~/")) return home + std::string(word.substr(1));
+  return word.starts_with('/') ? std::string(word) : "";
+}
+
+/// envs_dirs of a .condarc: a list below the key, or in brackets behind it.
+std::vector<std::string> envs_dirs(std::string_view settings, const std::string& home) {
+  std::vector<std::string> folders;
+  bool is_inside = false;
+  for (const std::string_view line : split(settings, '\n')) {
+    const bool is_item = trim(line).starts_with("- ");
+    if (!line.empty() && line[0] != ' ' && line[0] != '#' && !is_item) {
+      is_inside = line.starts_with("envs_dirs:") || line.starts_with("envs_path:");
+      const auto open = line.find('['), close = line.rfind(']');
+      if (!is_inside || open == std::string_view::npos || close == std::string_view::npos) continue;
+      const std::string_view list = line.substr(open + 1, close - open - 1);
+      for (const std::string_view word : split(list, ','))
+        folders.push_back(listed_folder(word, home));
+    } else if (is_inside && is_item) {
+      folders.push_back(listed_folder(line, home));
+    }
+  }
+  return folders;
+}
+
+/// Folders that hold environments: those that the user names, and "envs" of each root.
+std::vector<std::string> folders_of_environments(const Tree& tree,
+                                                 const Fact<Environment>& environment) {
+  const std::string home = variable(environment, "HOME");
+  std::vector<std::string> folders;
+  for (const char* name : {"CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"}) {
+    const std::string list = variable(environment, name);
+    for (const std::string_view one : split(list, ':')) folders.push_back(listed_folder(one, home));
+  }
+  const std::string own = variable(environment, "CONDARC");
+  for (const std::string& file : {own, home + "/.condarc", home + "/.config/conda/.condarc",
+                                  std::string("/etc/conda/.condarc")})
+    if (file.starts_with('/'))
+      for (const std::string& one : envs_dirs(tree.read(file).value_or(""), home))
+        folders.push_back(one);
+  for (const std::string& root : conda_roots(environment)) {
+    for (const std::string& one : envs_dirs(tree.read(root + "/.condarc").value_or(""), home))
+      folders.push_back(one);
+    folders.push_back(root + "/envs");
+  }
+  if (!home.empty()) folders.push_back(home + "/.conda/envs");
+  std::erase(folders, "");
+  return folders;
+}
+
 }  // namespace
 
 std::vector<std::string> conda_names(const Tree& tree, const Fact<Environment>& environment) {
   std::vector<std::string> names;
-  for (const std::string& root : conda_roots(environment)) {
+  for (const std::string& root : conda_roots(environment))
     if (tree.exists(root + "/conda-meta")) names.emplace_back("base");
-    for (const std::string& name : tree.list(root + "/envs").value_or({})) names.push_back(name);
-  }
+  for (const std::string& folder : folders_of_environments(tree, environment))
+    for (const std::string& name : tree.list(folder).value_or({})) names.push_back(name);
   return names;
 }
 
@@ -38,8 +93,10 @@ std::string conda_python(const Tree& tree, const Fact<Environment>& environment,
                          const std::string& name) {
   std::vector<std::string> prefixes;
   if (name.find('/') != std::string::npos) prefixes.push_back(name);
-  for (const std::string& root : conda_roots(environment))
-    prefixes.push_back(name == "base" ? root : root + "/envs/" + name);
+  if (name == "base")
+    for (const std::string& root : conda_roots(environment)) prefixes.push_back(root);
+  for (const std::string& folder : folders_of_environments(tree, environment))
+    prefixes.push_back(folder + "/" + name);
   const std::string home = variable(environment, "HOME");
   const std::string known = tree.read(home + "/.conda/environments.txt").value_or("");
   for (const std::string_view line : split(known, '\n'))

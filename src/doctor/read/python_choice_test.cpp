@@ -4,6 +4,7 @@
 
 #include "doctor/diagnose.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/read/pyenv.hpp"
 #include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
@@ -45,6 +46,61 @@ TEST_CASE("what is no Python is told apart from one") {
   machine.files.put("recorded/lib/x", "");
   CHECK(why_no_python(tree, "/recorded/bin/python", true).empty());
   CHECK_FALSE(why_no_python(tree, "/none/bin/python", true).empty());
+}
+
+TEST_CASE("a conda environment is found where the user keeps environments") {
+  Machine machine;
+  for (const char* prefix : {"data/envs/one", "big/two", "lab/three", "list/four",
+                             "home/ada/miniconda3/envs/five", "home/ada/own/six"})
+    machine.files.put(std::string(prefix) + "/conda-meta/history", "");
+  machine.files.put(
+      "home/ada/.condarc",
+      "channels:\n  - /none\nenvs_dirs:\n  - \"/big\"  # mine\n- ~/own\npkgs_dirs: []\n");
+  machine.files.put("etc/conda/.condarc", "envs_dirs: [/lab, /list]\n");
+  const Tree tree(machine.files.path);
+  const Fact<Environment> environment =
+      Environment{{"HOME", "/home/ada"}, {"CONDA_ENVS_PATH", "/none:/data/envs"}};
+  const auto found = [&](const char* name) { return conda_python(tree, environment, name); };
+  CHECK(found("one") == "/data/envs/one/bin/python");
+  CHECK(found("two") == "/big/two/bin/python");
+  CHECK(found("three") == "/lab/three/bin/python");
+  CHECK(found("four") == "/list/four/bin/python");
+  CHECK(found("five") == "/home/ada/miniconda3/envs/five/bin/python");
+  CHECK(found("six") == "/home/ada/own/six/bin/python");
+  CHECK(found("none").empty());
+  CHECK(conda_names(tree, environment).size() == 6);
+}
+
+TEST_CASE("pyenv's shim leads to the version that is chosen where it stands") {
+  Machine machine;
+  for (const char* program : {"python", "python3", "python3.11"})
+    machine.program(std::string("/p/versions/3.11.7/bin/") + program);
+  for (const char* program : {"python", "python3", "python3.12"})
+    machine.program(std::string("/p/versions/3.12.10/bin/") + program);
+  machine.program("/p/versions/3.12.9/bin/python3.12");
+  for (const char* program : {"python3", "python3.11", "python3.12", "python3.6"})
+    machine.program(std::string("/p/shims/") + program);
+  machine.program("/usr/bin/python3");
+  machine.files.put("p/version", "3.11.7\n");
+  machine.files.put("work/.python-version", "# ours\n3.12\n");
+  machine.files.put("work/deep/x", "");
+  const Tree tree(machine.files.path);
+  const auto real = [&](const char* shim, Environment variables) {
+    return behind_shim(tree, Fact<Environment>(std::move(variables)),
+                       std::string("/p/shims/") + shim);
+  };
+  CHECK(real("python3", {}) == "/p/versions/3.11.7/bin/python3");
+  CHECK(real("python3", {{"PWD", "/work/deep"}}) == "/p/versions/3.12.10/bin/python3");
+  CHECK(real("python3", {{"PYENV_VERSION", "3.11.7"}, {"PWD", "/work"}}) ==
+        "/p/versions/3.11.7/bin/python3");
+  CHECK(real("python3.11", {{"PYENV_VERSION", "3.12.10:3.11.7"}}) ==
+        "/p/versions/3.11.7/bin/python3.11");
+  CHECK(real("python3", {{"PYENV_VERSION", "system"}, {"PATH", "/p/shims:/usr/bin"}}) ==
+        "/usr/bin/python3");
+  CHECK(real("python3.12", {}).empty());
+  CHECK(version_behind_shim(tree, "/p/shims/python3.12") == "3.12.10");
+  CHECK(version_behind_shim(tree, "/p/shims/python3.6").empty());
+  CHECK(behind_shim(tree, Environment{}, "/usr/bin/python3") == "/usr/bin/python3");
 }
 
 TEST_CASE("an active environment that is gone is a finding, one that is there is none") {

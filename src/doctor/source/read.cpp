@@ -65,8 +65,10 @@ Kind kind_by_name(std::string_view path) {
   if (ends(".ipynb")) return Kind::kNotebook;
   if (has(name, "dockerfile") || has(name, "containerfile")) return Kind::kDockerfile;
   if (ends(".yml") || ends(".yaml")) return Kind::kYaml;
-  if (ends(".txt") && (has(name, "requirements") || has(name, "constraints")))
-    return Kind::kRequirements;
+  const std::string place = "/" + lower(path);
+  const bool is_list = has(name, "requirement") || has(name, "constraint") ||
+                       place.find("/requirements/") != std::string::npos;
+  if ((ends(".txt") || ends(".in")) && is_list) return Kind::kRequirements;
   if (ends(".sh") || ends(".bash") || ends(".sbatch") || ends(".slurm") || ends(".zsh"))
     return Kind::kShell;
   return Kind::kUnknown;
