@@ -13,6 +13,8 @@ extern const char berth_source_python_marks[];
 extern const char berth_source_python_marks_end[];
 extern const char berth_source_python_order[];
 extern const char berth_source_python_order_end[];
+extern const char berth_source_python_loops[];
+extern const char berth_source_python_loops_end[];
 extern const char berth_source_python_main[];
 extern const char berth_source_python_main_end[];
 }
@@ -26,6 +28,8 @@ std::string script() {
   std::string all(berth_source_python_marks, berth_source_python_marks_end);
   all += "\n";
   all.append(berth_source_python_order, berth_source_python_order_end);
+  all += "\n";
+  all.append(berth_source_python_loops, berth_source_python_loops_end);
   all += "\n";
   all.append(berth_source_python_main, berth_source_python_main_end);
   return all;
@@ -63,7 +67,7 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
   } else {
     if (mark.what.starts_with("visible_"))
       mark.meant = devices_option(std::exchange(mark.value, {}));
-    if (mark.what == "old_autocast") mark.meant = std::exchange(mark.value, {});
+    if (mark.what.starts_with("old_")) mark.meant = std::exchange(mark.value, {});
     found.push_back(std::move(mark));
   }
 }
@@ -109,7 +113,7 @@ Marks python_lines(std::string_view text) {
     const std::string_view code = trim(line.substr(0, line.find('#')));
     if (inside || code.empty() || code.size() > 1000 || code[0] == '"' || code[0] == '\'') continue;
     for (const auto& [wanted, what] : kUnmistakable)
-      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}, {}, "\"cuda\""});
+      if (holds(code, wanted)) marks.push_back({number, what, {}, 0, {}, {}, "\"cuda\", …"});
   }
   return marks;
 }

@@ -4,6 +4,7 @@
 def main():
     if sys.version_info < (3, 9):
         sys.exit(3)  # its syntax trees are others; a newer interpreter reads what is written for it
+    gc.disable()  # a tree has no garbage, and is gone when we end
     looks = [plain_calls, assignments, unread_settings, apex, half_without_scaler, empty_cache, visible_devices,
              library_path, forks, handlers, each_step, distributed, timings, workers, prunes, settings_and_commands]
     try:

@@ -4,6 +4,7 @@ Embedded in berth, run as `python3 -I -S -c` with the file on stdin; nothing of 
 means is written in rules.cpp. Everything here walks by loops, because a file may be nested deeper than we may recurse.
 """
 import ast
+import gc
 import json
 import re
 import sys
@@ -38,6 +39,16 @@ class Source:
         for node in self.all(ast.ImportFrom):
             for name in node.names:
                 self.names[name.asname or name.name] = "." * node.level + (node.module or "") + "." + name.name
+        # A class of the file's own with such a name is not the library.
+        imported = {name.asname or name.name.split(".")[0] for node in self.all(ast.Import) for name in node.names}
+        for node in self.all(ast.ClassDef, ast.FunctionDef):
+            if self.names.get(node.name) == KNOWN.get(node.name, "") and node.name not in imported:
+                self.names[node.name] = "." + node.name
+        self.assigned = {}  # name → all that it is set to
+        for node in self.all(ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    self.assigned.setdefault(target.id, []).append(node.value)
         self.values = self.single_values()
         for name, value in self.values.items():  # "env = os.environ" is another name of it, a copy is not
             if isinstance(value, ast.Attribute) and self.dotted(value) == "os.environ":
@@ -223,6 +234,14 @@ def cpu_device(source, node):
     return source.text_of(device_of(source, node)) == "cpu"
 
 
+def arguments(call, names):
+    """The call's own behind "cuda"; those without a name get the one of their place in `names`, where these are given."""
+    if has_stars(call) or names and len(call.args) > len(names):
+        return '"cuda", …'
+    given = [f"{names[i]}={ast.unparse(one)}" if names else ast.unparse(one) for i, one in enumerate(call.args)]
+    return ", ".join(['"cuda"'] + given + [f"{word.arg}={ast.unparse(word.value)}" for word in call.keywords])
+
+
 def plain_calls(source):
     """Calls whose name says it all."""
     for call, name in source.calls:
@@ -230,11 +249,10 @@ def plain_calls(source):
         if name == "torch.cuda.set_device" and given is not None and cpu_device(source, given):
             source.mark(call, "set_device_cpu")
         elif name == "torch.cuda.amp.autocast":
-            given = [ast.unparse(one) for one in call.args + [word.value for word in call.keywords if word.arg is None]]
-            given += [f"{word.arg}={ast.unparse(word.value)}" for word in call.keywords if word.arg is not None]
-            source.mark(call, "old_autocast", ", ".join(['"cuda"'] + given) if not has_stars(call) else '"cuda", …')
+            # The new one has the type of the device first, and then not the same order.
+            source.mark(call, "old_autocast", arguments(call, ("enabled", "dtype", "cache_enabled")))
         elif name == "torch.cuda.amp.GradScaler":
-            source.mark(call, "old_grad_scaler")
+            source.mark(call, "old_grad_scaler", arguments(call, ()))
         elif name == "torch.nn.DataParallel":
             source.mark(call, "data_parallel")
 

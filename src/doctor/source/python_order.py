@@ -20,15 +20,49 @@ OTHER_STARTS = {"tensorflow." + name for name in (
     "numba.cuda." + name for name in (
     "to_device device_array device_array_like pinned_array select_device get_current_device current_context detect "
     "synchronize").split()} | {"pycuda.driver.init"}
+KERAS = re.compile(r"(tensorflow\.)?keras\.")
+TRAINERS = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
 STARTS_CHILD = re.compile(
     r"(subprocess|multiprocessing|torch\.multiprocessing|concurrent\.futures)\.|os\.(system|popen|spawn|exec|posix_spawn|fork)|"
     r"asyncio\.create_subprocess|ray\.|joblib\.|pexpect\.")
 BUILTINS = set(dir(builtins))
+POOLED = ("map", "imap", "imap_unordered", "map_async", "starmap", "starmap_async", "apply", "apply_async", "submit")
+CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS
+MOST_BRANCHES = 200  # of one scope: no file that somebody writes has more
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def names_cuda(source, node):
     return source.begins(device_of(source, node))[0].startswith("cuda")
+
+
+def may_name_cuda(source, node):
+    """"cuda" if torch.cuda.is_available() else "cpu": where there is a GPU, it is that."""
+    device = device_of(source, node)
+    return isinstance(device, ast.IfExp) and (names_cuda(source, device.body) or names_cuda(source, device.orelse))
+
+
+def makers(source, node):
+    """The calls that the name is set to, wherever it is set; [] where it is something else once."""
+    if not isinstance(node, ast.Name):
+        return []
+    made = source.assigned.get(node.id, [])
+    return made if all(isinstance(one, ast.Call) for one in made) else []
+
+
+def trains(source, call):
+    """A framework's own loop, which takes the GPU where there is one."""
+    what = method(call)
+    made = makers(source, call.func.value) if what in ("fit", "predict", "evaluate", "train_on_batch", "train", "validate", "test") else []
+    names = [source.dotted(one.func) for one in made]
+    if not made:
+        return False
+    if what in ("fit", "predict", "evaluate", "train_on_batch") and all(KERAS.match(name) for name in names):
+        return True
+    if what in ("fit", "validate", "test", "predict") and all(name in TRAINERS for name in names):
+        return not any(constant(keyword(one, "accelerator")) == "cpu" for one in made)
+    return what in ("train", "predict", "evaluate") and all(name == "transformers.Trainer" for name in names) and \
+        not re.search(r"no_cuda|use_cpu", source.text)
 
 
 def starts_cuda(source, call, name):
@@ -38,9 +72,11 @@ def starts_cuda(source, call, name):
     if name == "onnxruntime.InferenceSession":
         given = keyword(call, "providers")
         return isinstance(given, (ast.List, ast.Tuple)) and bool(given.elts) and constant(given.elts[0]) == "CUDAExecutionProvider"
-    if method(call) == "cuda" and not name.startswith("torch."):
+    if method(call) == "cuda" and not name.startswith("torch.") or trains(source, call):
         return True
     device = keyword(call, "device")
+    if name == "transformers.pipeline" and device is not None:
+        return names_cuda(source, device) or (constant(device) or "").isdigit()
     if method(call) == "to":
         return any(one is not None and names_cuda(source, one) for one in [*call.args[:1], device])
     if name in ("torch.load", "torch.jit.load") and keyword(call, "map_location") is not None:
@@ -48,38 +84,50 @@ def starts_cuda(source, call, name):
     return name.startswith("torch.") and device is not None and names_cuda(source, device)
 
 
-def unconditional(source, nodes, function):
-    """The first of the nodes that whoever calls the function comes by."""
-    leaves = [one for one in source.all(*LEAVES) if scope_of(one) is function]
+def unconditional(leaves, nodes):
+    """The first of the nodes that whoever calls their function comes by; `leaves`: what may end it before."""
+    first_leaf = min((one.lineno for one in leaves), default=None)
     for node in sorted(nodes, key=lambda one: one.lineno):
         around = [parent for _, parent in climb(node)]
-        if around and around[-1] is function and not any(one.lineno < node.lineno for one in leaves) and \
+        if (first_leaf is None or first_leaf >= node.lineno) and \
                 not any(isinstance(one, (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.Match, ast.comprehension) + LOOPS)
                         for one in around):
             return node
     return None
 
 
+def by_scope(nodes):
+    """{id of a scope: what runs in it}"""
+    scopes = {}
+    for node in nodes:
+        scopes.setdefault(id(scope_of(node)), []).append(node)
+    return scopes
+
+
 def with_calls(source, found):
     """The nodes, and the calls of functions of this file that surely come by one: (node in the order, the node meant)."""
-    made = {}
+    made, called = {}, {}
     for one in source.all(ast.FunctionDef):
         made.setdefault(one.name, []).append(one)
-    called = {}
     for call, _ in source.calls:
         if isinstance(call.func, ast.Name) and call.func.id in made:
             called.setdefault(call.func.id, []).append(call)
-    pairs = [(node, node) for node in found]
-    told = set()
+    leaves = by_scope(source.all(*LEAVES))
+    single = {id(functions[0]): name for name, functions in made.items()
+              if len(functions) == 1 and not functions[0].decorator_list}
+    meant = {id(node): node for node in found}
+    pairs, new = [(node, node) for node in found], found
     for _ in range(4):  # functions that call functions
-        for name, functions in made.items():
-            if name in told or len(functions) != 1 or functions[0].decorator_list:
-                continue
-            meant = {id(node): other for node, other in pairs}
-            first = unconditional(source, [node for node, _ in pairs], functions[0])
+        more = []
+        for scope, nodes in by_scope(new).items():
+            name = single.get(scope)
+            first = unconditional(leaves.get(scope, ()), nodes) if name is not None else None
             if first is not None:
-                told.add(name)
-                pairs += [(call, meant[id(first)]) for call in called.get(name, [])]
+                del single[scope]
+                more += called.get(name, [])
+                meant.update((id(call), meant[id(first)]) for call in called.get(name, []))
+        pairs += [(call, meant[id(call)]) for call in more]
+        new = more
     return pairs
 
 
@@ -123,6 +171,18 @@ def surely_runs(first, then):
     return True
 
 
+def first_ones(nodes):
+    """{id of a scope: of the nodes in it the first of each branch}: who has come by a later one has come by that."""
+    firsts = {}
+    for scope, inside in by_scope(nodes).items():
+        seen = {}
+        for node in sorted(inside, key=lambda one: (one.lineno, one.col_offset)):
+            around = tuple(id(parent) for _, parent in climb(node) if isinstance(parent, CONDITIONS))
+            seen.setdefault((around, tuple(branches(node).values())), node)
+        firsts[scope] = list(seen.values())[:MOST_BRANCHES]
+    return firsts
+
+
 def visible_devices(source):
     """CUDA_VISIBLE_DEVICES set when CUDA has already read it."""
     late = {node: value for node, name, value in source.settings if name == "CUDA_VISIBLE_DEVICES"}
@@ -130,27 +190,29 @@ def visible_devices(source):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
     starts += [node for node in source.all(ast.Import) if any(name.name == "pycuda.autoinit" for name in node.names)]
-    starts = [node for node, _ in with_calls(source, starts)]
-    asks = [node for node, _ in with_calls(source, [call for call, name in source.calls if name in ASKS])]
+    starts = first_ones([node for node, _ in with_calls(source, starts)])
+    asks = first_ones([node for node, _ in with_calls(source, [call for call, name in source.calls if name in ASKS])])
+    children = by_scope([call for call, name in source.calls if STARTS_CHILD.match(name)])
     told = set()
     for node, setting in with_calls(source, list(late)):
-        if setting in told or is_for_children(source, node) or is_for_children(source, setting):
+        if setting in told or is_for_children(children, node) or is_for_children(children, setting):
             continue
         value = "…" if late[setting] is None else late[setting]
-        before = [one for one in starts if comes_before(one, node)]
+        scope = id(scope_of(node))
+        before = [one for one in starts.get(scope, ()) if comes_before(one, node)]
         sure = next((one for one in before if surely_runs(one, node)), None)
-        ask = next((one for one in before + asks if comes_before(one, node)), None)
-        if sure is None and ask is None:
+        ask = sure or next((one for one in before + asks.get(scope, []) if comes_before(one, node)), None)
+        if ask is None:
             continue
         told.add(setting)
-        source.mark(setting, "visible_too_late" if sure is not None else "visible_maybe_late", value, (sure or ask).lineno)
+        source.mark(setting, "visible_too_late" if sure is not None else "visible_maybe_late", value, ask.lineno)
 
 
-def is_for_children(source, node):
+def is_for_children(children, node):
     """A process that is started after it, in the same scope, is given it."""
-    return any(STARTS_CHILD.match(name) and scope_of(call) is scope_of(node) and
-               (call.lineno > node.lineno or loop_of(call) is not None and loop_of(call) is loop_of(node))
-               for call, name in source.calls)
+    loop = loop_of(node)
+    started = children.get(id(scope_of(node)), ())
+    return bool(started) and (started[-1].lineno > node.lineno or loop is not None and any(loop_of(call) is loop for call in started))
 
 
 def library_path(source):
@@ -165,21 +227,31 @@ def forks(source):
     if "spawn" in source.text or "forkserver" in source.text or sys.version_info >= (3, 14):
         return
     starts = [call for call, name in source.calls if starts_cuda(source, call, name)]
+    # On a machine with a GPU these start it as well: only what the child does then tells that one is there.
+    likely = [call for call, _ in source.calls if method(call) == "to" and call.args and may_name_cuda(source, call.args[0])]
     functions = {one.name: one for one in source.all(ast.FunctionDef)}
+
+    def uses_cuda(node):
+        function = functions.get(node.id) if isinstance(node, ast.Name) else None
+        return function is not None and "cuda" in "\n".join(source.lines[function.lineno - 1:function.end_lineno])
+
+    given = [call for call, _ in source.calls if method(call) in POOLED and call.args and uses_cuda(call.args[0])]
     for call, name in source.calls:
         if name not in ("multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"):
             continue
-        start = next((one for one in starts if comes_before(one, call) and surely_runs(one, call)), None)
-        if start is None:
-            continue
-        target = keyword(call, "target")
-        function = functions.get(target.id) if isinstance(target, ast.Name) else None
-        if function is not None:
-            text = "\n".join(source.lines[function.lineno - 1:function.end_lineno])
-            if "cuda" in text:
+
+        def started_by(nodes):
+            return next((one for one in nodes if comes_before(one, call) and surely_runs(one, call)), None)
+
+        start, target = started_by(starts), keyword(call, "target")
+        if isinstance(target, ast.Name) and target.id in functions:
+            start = start or started_by(likely)
+            if start is not None and uses_cuda(target):
                 source.mark(call, "fork_after_cuda", "", start.lineno)
         elif name != "multiprocessing.Process":
-            source.mark(call, "pool_after_cuda", "", start.lineno)
+            start = start or (started_by(likely) if given else None)
+            if start is not None:
+                source.mark(call, "pool_after_cuda", "", start.lineno)
 
 
 def within(node, parent):
@@ -239,70 +311,6 @@ def look_at_handler(source, handler, tried, memory):
             source.mark(node, "retry_on_any_cuda", node.test.left.value)
 
 
-def is_over_epochs(loop, losses):
-    """Its steps are those of a loop inside it, or its name says that it has few of them."""
-    named = isinstance(loop, (ast.For, ast.AsyncFor)) and "epoch" in ast.unparse(loop.target).lower()
-    return named or any(other is not loop and within(other, loop) for other in losses)
-
-
-def each_step(source):
-    """What happens in every step of a training loop: one that calls backward()."""
-    losses = {}  # loop → names whose backward() is called in it
-    for call, _ in source.calls:
-        if method(call) == "backward" and isinstance(call.func.value, ast.Name):
-            for _, parent in climb(call):
-                if isinstance(parent, LOOPS):
-                    losses.setdefault(parent, set()).add(call.func.value.id)
-    summed_losses(source, losses)
-    told = set()
-    for call, name in source.calls:
-        loop = loop_of(call)
-        if loop is None or loop not in losses or loop in told or is_conditional(call, loop) or is_over_epochs(loop, losses):
-            continue
-        prints = name == "print" and any(isinstance(one, ast.Name) and one.id in losses[loop] for one in call.args)
-        if prints or method(call) in ("item", "cpu") and not call.args:
-            told.add(loop)
-            source.mark(call, "waits_every_step", "print()" if prints else "." + method(call) + "()", loop.lineno)
-
-
-def plain_loss(node, names):
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-        return plain_loss(node.left, names)
-    return node.id if isinstance(node, ast.Name) and node.id in names else ""
-
-
-def summed_losses(source, losses):
-    kept = []  # (node, what keeps it, the loss)
-    for node in source.all(ast.AugAssign):
-        if isinstance(node.op, ast.Add) and isinstance(node.target, (ast.Name, ast.Attribute)):
-            kept.append((node, node.target, node.value))
-    for node in source.all(ast.Assign):  # "running = running + loss"
-        target, value = node.targets[0], node.value
-        if isinstance(target, (ast.Name, ast.Attribute)) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-            for one, other in ((value.left, value.right), (value.right, value.left)):
-                if ast.unparse(one) == ast.unparse(target):
-                    kept.append((node, target, other))
-    for call, _ in source.calls:
-        if method(call) == "append" and len(call.args) == 1:
-            kept.append((call, call.func.value, call.args[0]))
-    backward = {ast.unparse(call.func.value) for call, _ in source.calls if method(call) == "backward"}
-    sums = {id(node) for node, _, _ in kept}
-    assigned = [(node, ast.unparse(target), node.value) for node in source.all(ast.Assign) for target in node.targets
-                if isinstance(target, (ast.Name, ast.Attribute))] if kept and losses else []
-    for node, keeper, value in kept:
-        loop = loop_of(node)
-        name = plain_loss(value, losses.get(loop, ()))
-        keeper = ast.unparse(keeper)
-        if not name or keeper in backward or is_without_graph(source, node):
-            continue
-        inner = [(target, given) for place, target, given in assigned if within(place, loop) and id(place) not in sums]
-        number = any(target == name and isinstance(given, ast.Call) and
-                     (method(given) in ("item", "detach") or isinstance(given.func, ast.Name) and given.func.id == "float")
-                     for target, given in inner)
-        if not number and not any(target == keeper for target, _ in inner):
-            source.mark(node, "loss_keeps_graph", name)
-
-
 def distributed(source):
     wraps = [call for call, name in source.calls if name == "torch.nn.parallel.DistributedDataParallel"]
     if not wraps:
@@ -331,11 +339,14 @@ def timings(source):
     for call, name in source.calls:
         if name not in ("timeit.timeit", "timeit.repeat", "timeit.Timer") or not call.args:
             continue
-        if isinstance(call.args[0], ast.Lambda) and uses or "cuda" in (constant(call.args[0]) or ""):
+        text = constant(call.args[0]) or ""
+        if uses and (isinstance(call.args[0], ast.Lambda) or text and keyword(call, "globals") is not None) or "cuda" in text:
             source.mark(call, "timed_launch")
 
 
-def counts_cores(source, node):
+def counts_cores(source, node, depth=0):
+    if isinstance(node, ast.Name) and node.id in source.values and depth < 4:
+        return counts_cores(source, source.values[node.id], depth + 1)
     for one in ast.walk(node):
         if isinstance(one, ast.Call):
             name = source.dotted(one.func)
@@ -359,8 +370,9 @@ def workers(source):
 
 def prunes(source):
     made = [call for call, name in source.calls if re.match(r"torch\.nn\.utils\.prune\.\w+structured$", name)]
-    if made and not any(name == "torch.nn.utils.prune.remove" for _, name in source.calls):
-        source.mark(made[0], "pruned_and_kept")
+    if not any(name == "torch.nn.utils.prune.remove" for _, name in source.calls):
+        for call in made:
+            source.mark(call, "pruned_and_kept")
 
 
 def settings_and_commands(source):

@@ -67,6 +67,13 @@ TEST_CASE("a replacement keeps what else a call was given") {
   };
   CHECK(old("torch.cuda.amp.autocast()") == "torch.amp.autocast(\"cuda\")");
   CHECK(old("torch.cuda.amp.autocast(enabled=use)") == "torch.amp.autocast(\"cuda\", enabled=use)");
+  // The new one's second place is not the old one's first.
+  CHECK(old("torch.cuda.amp.autocast(True)") == "torch.amp.autocast(\"cuda\", enabled=True)");
+  CHECK(old("torch.cuda.amp.autocast(use, torch.half)") ==
+        "torch.amp.autocast(\"cuda\", enabled=use, dtype=torch.half)");
+  CHECK(old("torch.cuda.amp.GradScaler()") == "torch.amp.GradScaler(\"cuda\")");
+  CHECK(old("torch.cuda.amp.GradScaler(2.0, enabled=args.amp)") ==
+        "torch.amp.GradScaler(\"cuda\", 2.0, enabled=args.amp)");
   CHECK(old("torch.cuda.amp.autocast(**more)") == "torch.amp.autocast(\"cuda\", …)");
 }
 

@@ -59,7 +59,7 @@ constexpr Row kRows[] = {
     {"old_autocast", "SRC09", Severity::kInfo, "torch.cuda.amp.autocast()",
      msgid("deprecated since PyTorch 2.4"), "torch.amp.autocast({2})", "", "pn"},
     {"old_grad_scaler", "SRC09", Severity::kInfo, "torch.cuda.amp.GradScaler()",
-     msgid("deprecated since PyTorch 2.4"), "torch.amp.GradScaler(\"cuda\")",
+     msgid("deprecated since PyTorch 2.4"), "torch.amp.GradScaler({2})",
      msgid("bfloat16 needs no scaler"), "pn"},
     {"apex_amp", "SRC10", Severity::kInfo, "from apex import amp",
      msgid("mixed precision is part of PyTorch since 1.6; Apex is not needed for it"),

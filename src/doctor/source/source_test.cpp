@@ -6,33 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "doctor/source/pairs.hpp"
 #include "doctor/source/readers.hpp"
 
 namespace berth::doctor::source {
 namespace {
-
-struct Pair {
-  const char* what;
-  int line;  // of the mark
-  const char* wrong;
-  const char* right;
-};
-
-std::string marks_of(Kind kind, std::string_view bytes) {
-  std::string all;
-  for (const Mark& mark : read_bytes("train.py", kind, bytes).marks)
-    all += mark.what + ":" + std::to_string(mark.line) + " ";
-  return all;
-}
-
-void check(Kind kind, std::span<const Pair> pairs) {
-  for (const Pair& pair : pairs) {
-    CAPTURE(pair.what);
-    CHECK(marks_of(kind, pair.wrong) ==
-          std::string(pair.what) + ":" + std::to_string(pair.line) + " ");
-    CHECK(marks_of(kind, pair.right) == "");
-  }
-}
 
 constexpr Pair kPython[] = {
     {"set_device_cpu", 2, "import torch\ntorch.cuda.set_device('cpu')\n",

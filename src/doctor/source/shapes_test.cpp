@@ -1,0 +1,103 @@
+// The same mistakes in the other shapes that people write them in.
+#include "doctor/source/pairs.hpp"
+
+namespace berth::doctor::source {
+namespace {
+
+/// Loops of mixed precision and of accelerate, and what a sum can be written as.
+constexpr Pair kPythonSteps[] = {
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\n  total += loss\n",
+     "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\n  total += "
+     "loss.detach()\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  accelerator.backward(loss)\n  seen.append(loss)\n",
+     "for x in data:\n  loss = f(x)\n  seen += [loss]\n  total = total + loss\n"
+     "accelerator.backward(total + sum(seen))\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  (loss / 4).backward()\n  total += loss.mean()\n",
+     "for x in data:\n  loss = f(x)\n  (loss / 4).backward()\n  loss = loss.detach()\n  total += "
+     "loss * 4\n"},
+    {"loss_keeps_graph", 4, "for x in data:\n  loss = f(x)\n  loss.backward()\n  seen += [loss]\n",
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  seen += [loss]\n  seen.clear()\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  d['loss'] += loss\n",
+     "for x in data:\n  d = new()\n  loss = f(x)\n  loss.backward()\n  d['loss'] += loss\n"},
+    {"loss_keeps_graph", 4,
+     "for x in data:\n  loss = f(x)\n  loss.backward()\n  seen = seen + [loss]\n",
+     "for x in data:\n  y = f(x)\n  y.backward(grad)\n  seen = seen + [grad]\n"},
+    {"loss_keeps_graph", 4,
+     "class M(L.LightningModule):\n  def training_step(self, b, i):\n    loss = f(b)\n    "
+     "self.total += loss\n    return {'loss': loss}\n",
+     "class M(L.LightningModule):\n  def training_step(self, b, i):\n    loss = f(b)\n    "
+     "self.total += loss.detach()\n    n = 0\n    n += loss\n    return loss\n"},
+    {"waits_every_step", 4,
+     "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\n  print(f'{loss:.3f}')\n",
+     "for x in data:\n  loss = f(x)\n  scaler.scale(loss).backward()\nprint(f'{loss:.3f}')\n"},
+    {"visible_too_late", 5,
+     "import os\nfrom tensorflow import keras\nm = keras.Sequential([])\nm.fit(x, y)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os\nfrom sklearn import svm\nm = svm.SVC()\nm.fit(x, y)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_too_late", 4,
+     "import os\nfrom transformers import pipeline\np = pipeline('text-generation', device=0)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os\nfrom transformers import pipeline\np = pipeline('text-generation', device=-1)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_too_late", 5,
+     "import os\nfrom transformers import Trainer\nt = Trainer(model=m)\nt.train()\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os\nfrom transformers import Trainer\nt = Trainer(model=m, "
+     "args=A(use_cpu=True))\nt.train()\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"visible_too_late", 5,
+     "import os\nimport pytorch_lightning as pl\nt = pl.Trainer(gpus=1)\nt.fit(m)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n",
+     "import os\nimport pytorch_lightning as pl\nt = pl.Trainer(accelerator='cpu')\nt.fit(m)\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"},
+    {"fork_after_cuda", 6,
+     "import torch, multiprocessing as mp\ndef w(i):\n  torch.zeros(3, device='cuda')\n"
+     "dev = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nm.to(dev)\n"
+     "mp.Process(target=w, args=(1,)).start()\n",
+     "import torch, multiprocessing as mp\ndef w(i):\n  print(i)\n"
+     "dev = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nm.to(dev)\n"
+     "mp.Process(target=w, args=(1,)).start()\n"},
+    {"pool_after_cuda", 6,
+     "import torch, multiprocessing as mp\ndef w(i):\n  torch.zeros(3, device='cuda')\n"
+     "dev = 'cuda' if torch.cuda.is_available() else 'cpu'\nm.to(dev)\nwith mp.Pool(4) as p:\n  "
+     "p.map(w, [1])\n",
+     "import torch, multiprocessing as mp\ndef w(i):\n  return i\n"
+     "dev = 'cuda' if torch.cuda.is_available() else 'cpu'\nm.to(dev)\nwith mp.Pool(4) as p:\n  "
+     "p.map(w, [1])\n"},
+    {"timed_launch", 3,
+     "import timeit\nm = net().cuda()\nprint(timeit.timeit('m(x)', globals=globals()))\n",
+     "import timeit\nm = net()\nprint(timeit.timeit('m(x)', globals=globals()))\n"},
+    {"workers_from_cores", 3,
+     "import os\nn = os.cpu_count() // 2\nl = DataLoader(d, num_workers=n)\n",
+     "import os\nn = min(8, os.cpu_count())\nl = DataLoader(d, num_workers=n)\n"},
+    {"pruned_and_kept", 2,
+     "from torch.nn.utils import prune\nprune.global_unstructured(p, "
+     "pruning_method=prune.L1Unstructured, amount=0.2)\n",
+     "from torch.nn.utils import prune\nprune.is_pruned(m)\n"},
+    {"set_device_cpu", 1, "torch.cuda.set_device('cpu')\n",
+     "def f():\n  class torch:\n    class cuda:\n      set_device = print\n  "
+     "torch.cuda.set_device('cpu')\n"},
+};
+
+TEST_CASE("a training loop is known by what goes back, however it is written") {
+  check(Kind::kPython, kPythonSteps);
+}
+
+TEST_CASE("a long file is read to its end: no rule goes over all of it for each line") {
+  std::string text = "import os, torch\n";
+  for (int i = 0; i < 2500; ++i)
+    text += "def f" + std::to_string(i) +
+            "():\n  return g()\nif a:\n  for x in data:\n    loss = "
+            "f(x)\n    loss.backward()\n    total += loss.item()\n  "
+            "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\nm.cuda()\n";
+  const Source source = read_bytes("a.py", Kind::kPython, text);
+  CHECK(source.no_tree == "");
+  CHECK(source.marks.size() > 4000);
+}
+
+}  // namespace
+}  // namespace berth::doctor::source
