@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/package_pair.hpp"
 #include "doctor/systems.hpp"
 
 namespace berth::doctor {
@@ -74,7 +75,8 @@ struct Opens {
   std::string package, versions;
   std::vector<std::string> libraries;
   std::string use, with, source;
-  std::string cuda;  // whose libraries they are; "" not told
+  std::string cuda;       // whose libraries they are; "" not told
+  bool x86_only = false;  // its wheels for aarch64 are for the processor
 };
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {
@@ -166,11 +168,11 @@ struct Compatibility {
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
-  std::vector<CondaJaxlib> conda_jaxlibs;
-  std::vector<CondaJaxlib> jaxlib_wheels;  // build: what stands behind their plus
+  std::vector<CondaJaxlib> conda_jaxlibs, jaxlib_wheels;  // build of these: behind their plus
   std::vector<CupyWheel> cupy;
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
+  std::vector<PackagePair> pairs;
   std::vector<Opens> opens;
   std::vector<WheelSearcher> wheel_searchers;
   std::vector<RocmDriver> rocm_drivers;
