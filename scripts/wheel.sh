@@ -15,6 +15,7 @@ fi
 rm -f build/package/*.whl
 "$tools/bin/pyproject-build" --no-isolation --wheel --outdir build/package -C "build-dir=$PWD/build/wheel" . >build/wheel.log 2>&1 ||
   { tail -40 build/wheel.log >&2; exit 1; }
+/usr/bin/python3 python/tests/test_sdist.py
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$tools/bin/pyproject-build" --no-isolation --sdist --outdir "$made" . >build/sdist.log 2>&1 ||

@@ -69,6 +69,24 @@ class Recipe(unittest.TestCase):
         named = self.recipe(*old, "--torch-index", "https://mirror.lab/torch/", **mirror)
         self.assertIn("--index-url https://mirror.lab/torch/cu118", named)
 
+    def test_an_index_of_pytorchs_builds_is_no_mirror_of_pypi(self):
+        index = {"PIP_INDEX_URL": "https://download.pytorch.org/whl/cu121"}
+        machine = ["--driver", "580.95", "--gpu", "H100", "--python-version"]
+        self.assertIn("install 'torch==2.5.*'\n", self.recipe(*machine, "3.11", **index))
+        refused = self.ask(*machine, "3.13", **index)
+        self.assertIn("E0834", refused.stderr)
+        self.assertIn("--torch-index", refused.stderr)
+        refused = self.ask(*machine, "3.11", framework="jax", **index)
+        self.assertIn("has no JAX", refused.stderr)
+        self.assertNotIn("--torch-index", refused.stderr)
+
+    def test_an_index_of_uvs_is_spoken_of_where_pip_does_not_read_it(self):
+        done = self.ask(*MACHINE, form="conda", UV_DEFAULT_INDEX="https://me:geheim@uv.lab/simple")
+        self.assertIn("uv is set to https://uv.lab/simple (UV_DEFAULT_INDEX)", done.stderr)
+        self.assertNotIn("geheim", done.stderr)
+        self.assertNotIn("uv.lab", done.stdout)
+        self.assertNotIn("uv", self.ask(*MACHINE).stderr)
+
     def test_a_pip_conf_and_a_condarc_count(self):
         pip = pathlib.Path(self.home.name) / ".config/pip/pip.conf"
         pip.parent.mkdir(parents=True)
@@ -117,6 +135,21 @@ class Recipe(unittest.TestCase):
         for name in ("RTX 4090", "T4", "V100"):
             done = self.ask("--driver", "570.86", "--gpu", name, "--python-version", "3.12")
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_several_gpus_in_one_name_are_several(self):
+        machine = ["--driver", "580.95", "--python-version", "3.12"]
+        for names in ("RTX 5090,GTX 1080 Ti", "RTX 5090 and GTX 1080 Ti", "RTX 5090 ; GTX 1080 Ti"):
+            done = self.ask("--gpu", names, *machine)  # no build has kernels for both
+            self.assertIn("E0833", done.stderr, done.stdout)
+        gpus = json.loads(self.recipe("--json", "--gpu", "RTX 3090, V100", *machine))["gpus"]
+        self.assertEqual([gpu["compute_capability"] for gpu in gpus], ["8.6", "7.0"])
+
+    def test_a_gpu_without_a_compute_capability_is_sent_to_its_own_machine(self):
+        for name, told in (("MI300X", "AMD's"), ("Arc A770", "Intel's"), ("Orin", "JetPack")):
+            done = self.ask("--gpu", name)
+            self.assertIn("E0835", done.stderr)
+            self.assertIn(told, done.stderr)
+            self.assertNotIn("nvidia-smi", done.stderr)
 
     def test_options_of_recipes_go_with_recipes_alone(self):
         done = subprocess.run([BERTH, "env", "--gpu", "H100"], env=self.environment, capture_output=True, text=True)

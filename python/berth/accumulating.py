@@ -54,7 +54,7 @@ class Part:
         loss : tensor, no dimensions
             The mean over the part's items that count, or with `reduction="sum"` their sum.
         """
-        _known(reduction)
+        check_reduction(reduction)
         # DistributedDataParallel divides by the number of ranks, which the total has in it already.
         return loss * ((self.items if reduction == "mean" else 1) / self.total * self.ranks)
 
@@ -69,7 +69,7 @@ class Part:
             block.__exit__(*what)
 
 
-def _known(reduction: str) -> None:
+def check_reduction(reduction: str) -> None:
     if reduction not in REDUCTIONS:
         raise InvalidRequest(text("reduction: {!r} is none of {}", reduction, ', '.join(REDUCTIONS)), "E0003")
 

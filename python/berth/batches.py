@@ -294,7 +294,7 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
     # By halves of the logarithm: a range of a hundred times is no more work near ten than near ten thousand.
     fits, fails, size = least - 1, most + 1, start
     lack, together = None, agreement(group)
-    while fails - fits > max(1, math.ceil(fits * margin)):
+    while fails - fits > max(1, math.ceil(fits * margin)) or fits < least < fails:  # that `least` fits is known when it was tried
         release_memory()
         result, good = _tried(trial, (size,), {}, together)
         together.each(functools.partial(check_result, trial, result))
@@ -303,7 +303,8 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         else:
             fails, lack = size, result
         middle = (fits + fails) // 2 if fails * margin < 2 else math.isqrt(max(fits, 1) * fails)  # near the end, each size is one
-        size = min(max(middle, fits + 1), fails - 1)
+        near = fits < least and fails - least <= max(1, math.ceil(least * margin))
+        size = least if near else min(max(middle, fits + 1), fails - 1)
     release_memory()
     if fits < least:
         raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack

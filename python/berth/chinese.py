@@ -10,6 +10,10 @@ MESSAGES: Dict[str, str] = {
     "hint: {}": "提示：{}",
     "Berth failed and did not say why": "Berth 失败了，但没有说明原因",
     "{}: {!r} is not a whole number of at least {}": "{}：{!r} 不是不小于 {} 的整数",
+    "{}: {!r} is not a whole number from {} to {}": "{}：{!r} 不是 {} 到 {} 之间的整数",
+    "{}: {!r} is not a size: it is too large": "{}：{!r} 不是大小：太大了",
+    "the types of {}: {} and {}": "{} 的类型：{} 与 {}",
+    "a tensor on the device meta has no numbers that could be compared": "meta 设备上的张量没有可比较的数",
     "{}: {!r} is not a whole number": "{}：{!r} 不是整数",
     "{}: {!r} is not a size": "{}：{!r} 不是大小",
     "{}: {} bytes are hardly what is meant": "{}：{} 字节恐怕不是本意",
@@ -58,8 +62,8 @@ MESSAGES: Dict[str, str] = {
         "该进程的另一个线程或任务已持有或正在等待租约，而租约所设置的内容对全体有效",
     "one lease around all of them; or a process each: berth.run(…, gpus=1)": "让一个租约包住它们；或各用一个进程：berth.run(…, gpus=1)",
     "{} has initialised its devices already, so it would not see which one the lease has": "{} 已初始化其设备，因此看不到租约给的是哪一个",
-    "with berth.lease(...): above the first use of a device; or: berth run -- python …":
-        "把 with berth.lease(...): 放在首次使用设备之前；或：berth run -- python …",
+    "with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …":
+        "把 with berth.lease(...): 放在首次使用设备之前，也要在 torch.cuda.is_available() 之前；或：berth run -- python …",
     "job {}, whose lease this one is in, does not have {}": "外层租约的作业 {} 没有 {}",
     "the outer lease with these devices": "让外层租约取得这些设备",
     "the processors {} could not be set: {}": "无法设置处理器 {}：{}",
@@ -97,7 +101,11 @@ MESSAGES: Dict[str, str] = {
     "retry the function that consumes it": "请重试使用它的那个函数",
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
-    "memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}": "{} 中在优化器更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after {} had stepped in it, so another try would step again: {}": "{} 中在 {} 更新之后内存耗尽，再试会再更新一次：{}",
+    "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
+        "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
+    "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":
+        "每次调用前先 optimizer.zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
     "optimizer.step() after the function, and not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
 
@@ -139,7 +147,21 @@ MESSAGES: Dict[str, str] = {
     "reduction: {!r} is none of {}": "reduction：{!r} 不是下列之一：{}",
     "over: {!r} is neither all nor rank": "over：{!r} 既不是 all 也不是 rank",
 
+    "{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells":
+        "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
+    "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
+        "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
     # a step in parts
+    "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
+    "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
+    "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
+    "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
+    "a batch normalisation of one's own, or a mixup":
+        "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",
+    "GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on":
+        "改用 GroupNorm 或 LayerNorm；把样本配对放在拆分批次之前；in_batch='warn' 可继续",
+    "buffers that are written in each pass, and so once for each part: {}": "每次传播都会写入、因此每个部分都会写一次的缓冲区：{}",
+    "batch_norm='warn' to go on": "batch_norm='warn' 可继续",
     "berth: a batch of {} does not fit ({}); trying it in {} parts": "berth：大小为 {} 的批放不下（{}）；改为分成 {} 份",
     "model: a {} is no torch.nn.Module": "model：{} 不是 torch.nn.Module",
     "the loss function gives {}{} and not one number": "损失函数给出 {}{}，而不是一个数",
@@ -159,7 +181,7 @@ MESSAGES: Dict[str, str] = {
     "start from the last checkpoint, with more parts from the beginning: parts=2": "从上一个检查点开始，一开始就分成更多份：parts=2",
     "memory ran out while the optimizer stepped, and some parameters may be new: {}": "优化器更新时内存耗尽，部分参数可能已更新：{}",
     "start from the last checkpoint, with smaller parts: parts=2": "从上一个检查点开始，用更小的份：parts=2",
-    "layers that see the parts of a split batch and not the whole: {}{}": "这些层看到的是拆分后的各份而不是整批：{}{}",
+    "layers that see the parts of a split batch and not the whole: {}": "这些层看到的是拆分后的各份而不是整批：{}",
     " and {} more": "，另有 {} 个",
     "GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on":
         "改用 GroupNorm 或 LayerNorm，或对这些层调用 .eval()；batch_norm='warn' 则继续",
@@ -183,6 +205,13 @@ MESSAGES: Dict[str, str] = {
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
     "berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
     "dataset: a {} has no length, so that nothing can be tried": "dataset：{} 没有长度，因此无法试用",
+    "PyTorch's profiler cannot begin: {}": "PyTorch 的分析器无法开始：{}",
+    "the trace could not be written: {}": "轨迹无法写入：{}",
+    "{:.2f} s; no trace: {}": "{:.2f} 秒；没有轨迹：{}",
+    "samples: the model cannot be called with this {}: {}": "samples：模型不能用此 {} 调用：{}",
+    "a tensor, a tuple of arguments, or a dict of named ones": "一个张量、一个参数元组，或一个按名字给出参数的字典",
+    "dataset: a {} has no indices, so that nothing can be tried": "dataset：{} 没有下标，因此无法试用",
+    "dataset: item 0 of a {} cannot be had: {}: {}": "dataset：{} 的第 0 项无法取得：{}：{}",
     "dataset: it is empty": "dataset：它是空的",
     "either max_tokens, or memory and budget: one of both says how large a batch may be":
         "max_tokens，或者 memory 与 budget：由其中之一决定批可以多大",
@@ -234,7 +263,6 @@ MESSAGES: Dict[str, str] = {
     "{} ended with {}": "{} 以 {} 结束",
 
     # metrics
-    "port: {!r} is not a whole number from 0 to 65535": "port：{!r} 不是 0 到 65535 之间的整数",
     "nobody can listen at {}:{}: {}": "无法在 {}:{} 上监听：{}",
     "another port; `ss -ltnp` shows who has it": "换一个端口；`ss -ltnp` 显示谁占用了它",
     "a gauge cannot be called {!r}": "gauge 不能叫 {!r}",
@@ -264,7 +292,6 @@ MESSAGES: Dict[str, str] = {
     "{:5.0%}  {}  ({} calls)": "{:5.0%}  {}  （{} 次调用）",
 
     # runs that repeat
-    "seed: {!r} is not a whole number from 0 to 4294967295": "seed：{!r} 不是 0 到 4294967295 之间的整数",
     "nothing": "无",
     "24 MiB of each GPU": "每个 GPU 24 MiB",
     "too late for this process: a GPU is in use already": "对本进程已太晚：GPU 已在使用",

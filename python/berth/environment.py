@@ -7,11 +7,12 @@ from typing import Any, Dict, Optional, Union
 
 from . import _library
 from .errors import TooLate
-from .frameworks import initialised
+from .frameworks import has_chosen
 from .language import text
 from .leases import request_of
 
-_HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+# Of Intel's, as `berth run --cpu` does it: SYCL has a variable for that, and PyTorch is a SYCL program; Level Zero itself has none.
+_HIDES = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ROCR_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu", "JAX_PLATFORMS": "cpu"}
 
 
 def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpus: Optional[int] = None) -> Dict[str, Optional[str]]:
@@ -27,14 +28,15 @@ def env(gpus: Optional[int] = None, *, memory: Union[int, str, None] = None, cpu
 
 
 def disable_gpu() -> None:
-    """Hides the GPUs of every vendor from the frameworks that this process loads from now on.
+    """Hides the GPUs of NVIDIA, AMD and Intel from what this process loads from now on. Programs that call Intel's Level Zero or OpenCL
+    themselves still see Intel's GPU: no variable hides it from them.
 
     Raises
     ------
     TooLate
-        One of them has initialised a device already, and would go on using it.
+        A framework, or a driver, has initialised its devices already, and would go on using them.
     """
-    already = initialised()
+    already = has_chosen()
     if already:
         raise TooLate(text("{} has initialised its devices already, and goes on using them", already),
                       hint=text("berth.disable_gpu() above the first use of a device; or: berth run --cpu -- python …"))

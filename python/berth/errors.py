@@ -85,12 +85,18 @@ _OPTION = re.compile(r"--(cpus?|gpus|memory|share|devices)(?: ([^\s-]\S*))?\s+")
 _RUN = re.compile(rf"berth run ((?:{_OPTION.pattern})+)…")
 
 
-def in_python(problem: BerthError, call: str) -> BerthError:
-    """The same, with the options of `berth run` in its hint as arguments of this call of ours."""
+_LEASE = re.compile(r"berth lease --gpus (\d+)")
+
+
+def in_python(problem: BerthError, call: str, in_own_lease: bool = False) -> BerthError:
+    """The same, with the options of `berth run` in its hint as arguments of this call of ours, and those of `berth lease` where the lease
+    that this is in is this process's own."""
     def said(line: "re.Match[str]") -> str:
         wishes = ["gpus=0" if name == "cpu" else f"{name}={value if value.isdecimal() else repr(value)}" for name, value in _OPTION.findall(line[1])]
         return call.format(", ".join(wishes))
     problem.hint = _RUN.sub(said, problem.hint)
+    if in_own_lease:
+        problem.hint = _LEASE.sub(r"berth.lease(gpus=\1)", problem.hint)
     return problem
 
 

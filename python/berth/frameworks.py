@@ -3,7 +3,9 @@ user's own word."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import os
 import sys
 import warnings
 from typing import Any, Callable, Optional
@@ -31,6 +33,57 @@ def initialised() -> Optional[str]:
     return None
 
 
+# Drivers that say whether somebody has initialised them in this process, and are not initialised by the question.
+_ASKED = (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet"))
+# Those that do not, but open a device then.
+_OPENS = (("ROCm", "libhsa-runtime64.so.1", "/dev/kfd"), ("OpenCL", "libnvidia-opencl.so.1", "/dev/nvidia"), ("OpenCL", "libigdrcl.so", "/dev/dri/render"))
+
+
+def has_chosen() -> Optional[str]:
+    """The name of what has read in this process which devices it may see, and does not read it again: a framework, or a driver that
+    somebody has called. A count of devices is enough for that (`torch.cuda.is_available()`), and for frameworks that are not known here."""
+    xpu = getattr(sys.modules.get("torch"), "xpu", None)
+    if getattr(xpu, "is_initialized", bool)():
+        return "PyTorch"
+    numba: Any = sys.modules.get("numba.cuda.cudadrv.driver")
+    if getattr(getattr(numba, "driver", None), "is_initialized", False):
+        return "Numba"
+    return initialised() or _driver()
+
+
+def _driver() -> Optional[str]:
+    for name, library, question in _ASKED:
+        driver, count = _loaded(library), ctypes.c_uint(0)
+        if driver is not None and getattr(driver, question, _fails)(ctypes.byref(count), None) == 0 and count.value:
+            return name
+    for name, library, device in _OPENS:
+        if _loaded(library) is not None and _is_open(device):
+            return name
+    return None
+
+
+def _fails(*how: Any) -> int:
+    return -1
+
+
+def _loaded(library: str) -> Optional[ctypes.CDLL]:
+    """Only if it is in this process already."""
+    try:
+        return ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return None
+
+
+def _is_open(device: str) -> bool:
+    for one in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{one}").startswith(device):
+                return True
+        except OSError:  # the folder itself, closed by now
+            pass
+    return False
+
+
 def _cupy_has_memory() -> bool:
     cupy = sys.modules.get("cupy")
     try:
@@ -52,6 +105,20 @@ def needed(module: str, what: str, package: str = "") -> Any:
     except ImportError as why:
         raise Unsupported(text("berth.{} needs {}: {}", what, module.split('.')[0], why), "E0568",
                           f"pip install {package or module.split('.')[0]}") from why
+
+
+def sees_gpu(torch: Any) -> bool:
+    """Whether PyTorch has a GPU, without a call of CUDA that would fix which one: a lease may come later. PyTorch asks NVML then (from 2.0 on)."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        return bool(torch.cuda.is_available())
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _gpus_of_jax(jax: Any) -> Any:

@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -14,13 +15,16 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 from .errors import InvalidRequest, Refused, TooLate, error_from, in_python
-from .frameworks import device_of, initialised
+from .frameworks import device_of, has_chosen
 from .language import text
-from .sizes import device_bytes, number, permille_of, whole, words_of
+from .sizes import device_bytes, number, permille_of, whole, word, words_of
 
 _POLL_MILLISECONDS = 100
 _NOTICE_SECONDS = 1.0
+_MOST_GPUS, _MOST_CPUS = 1024, 8192  # as the program's
 _CALL = "berth.lease({})"
+
+_SELECTS = re.compile(r"VISIBLE_|AFFINITY_MASK|DEVICE_SELECTOR|DEVICE_ORDINAL")
 
 Size = Union[int, float, str]
 # Of this process, in the order they were asked for; each inner one is of the job of the first.
@@ -36,6 +40,11 @@ def _flow() -> Tuple[int, int]:
     except RuntimeError:  # no event loop
         task = None
     return threading.get_ident(), id(task) if task else 0
+
+
+def in_own_lease(other: Optional["Lease"] = None) -> bool:
+    """Whether this process has a lease, but for that one."""
+    return any(one is not other and one.job for one in _held)
 
 
 class Lease:
@@ -57,6 +66,7 @@ class Lease:
         self._before: Dict[str, Optional[str]] = {}
         self._affinity: Optional[set[int]] = None
         self._owner, self._told, self._in = 0, False, (0, 0)
+        self._chosen: Optional[str] = None
         self._later: List[Tuple[ctypes.c_void_p, int]] = []  # of leases that ended before this one, which lives on what they have
         self.job = 0
         self.devices: List[Dict[str, Any]] = []
@@ -107,19 +117,22 @@ class Lease:
     def _ask(self) -> None:
         if self._handle is not None:
             raise InvalidRequest(text("this lease is in use already: make another one with berth.lease()"))
-        already = initialised()
-        if already and self._wish["request"].get("gpus") != 0:
-            raise TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", already),
-                          hint=text("with berth.lease(...): above the first use of a device; or: berth run -- python …"))
+        self._chosen = has_chosen() if self._wish["request"].get("gpus") != 0 else None
+        if self._chosen and "BERTH_JOB" not in os.environ:
+            raise self._too_late()
         self._enlist()
         handle = ctypes.c_void_p()
         try:
             if _library.library().berth_lease_ask(json.dumps(self._wish).encode(), ctypes.byref(handle)):
-                raise in_python(_library.last_error(), _CALL)
+                raise in_python(_library.last_error(), _CALL, in_own_lease(self))
         except BaseException:
             _held.remove(self)
             raise
         self._handle, self._told = handle, False
+
+    def _too_late(self) -> TooLate:
+        return TooLate(text("{} has initialised its devices already, so it would not see which one the lease has", self._chosen),
+                       hint=text("with berth.lease(...): above the first use of a device, torch.cuda.is_available() too; or: berth run -- python …"))
 
     def _enlist(self) -> None:
         with _holding:
@@ -139,7 +152,7 @@ class Lease:
     def _granted(self, milliseconds: int) -> Optional[Dict[str, Any]]:
         pointer = ctypes.c_void_p()
         if _library.library().berth_lease_wait(self._handle, milliseconds, ctypes.byref(pointer)):
-            raise in_python(_library.last_error(), _CALL)
+            raise in_python(_library.last_error(), _CALL, in_own_lease(self))
         return _library.taken(pointer)
 
     def _still_waits(self, begun: float) -> None:
@@ -169,12 +182,13 @@ class Lease:
         self.job = said["job"]["id"]
         self.devices = said["environment"]["devices"]
         self._check_devices()
-        for one in said["environment"]["settings"]:
-            if one["action"] == "keep":
-                continue
-            value = one["value"] if one["action"] == "set" else None
-            self.environment[one["name"]] = value
-            self._set(one["name"], value)
+        settings = {one["name"]: one["value"] if one["action"] == "set" else None for one in said["environment"]["settings"] if one["action"] != "keep"}
+        # Inside of a job: what sees its devices already may go on, where the lease has the same ones.
+        if self._chosen and any(_SELECTS.search(name) and os.environ.get(name) != value for name, value in settings.items()):
+            raise self._too_late()
+        for name, value in settings.items():
+            self.environment[name] = value
+            self._set(name, value)
         self._set("BERTH_JOB", str(self.job))
         cpus = said["environment"].get("cpus")
         if cpus:
@@ -281,7 +295,7 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     NoDevice
         This machine has no such device.
     TooLate
-        A framework in this process has initialised its devices already.
+        A framework, or a driver, has initialised its devices in this process already: `torch.cuda.is_available()` is enough.
 
     Examples
     --------
@@ -290,9 +304,10 @@ def lease(gpus: Optional[int] = None, *, memory: Optional[Size] = None, share: U
     ...     os.environ["CUDA_VISIBLE_DEVICES"]
     '0'
     """
-    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    program = os.path.basename(sys.argv[0]).encode("utf-8", "replace").decode() if sys.argv else ""
     if not isinstance(name, str):
         raise InvalidRequest(text("name: {!r} is no text", name), "E0104", f"name={str(name)!r}")
+    name = word("name", name).encode("utf-8", "replace").decode()
     if wait is not None:
         wait = number("wait", wait)
     request = request_of(gpus, memory, share, cpus, devices)
@@ -303,13 +318,13 @@ def request_of(gpus: Optional[int], memory: Optional[Size], share: Union[float, 
     """What is wished for, where each wish makes sense."""
     request: Dict[str, Any] = {}
     if gpus is not None:
-        request["gpus"] = whole("gpus", gpus, 0)
+        request["gpus"] = whole("gpus", gpus, 0, _MOST_GPUS)
     if memory is not None:
         request["memory_bytes"] = device_bytes(memory)
     if share is not None:
         request["share_permille"] = permille_of(share)
     if cpus is not None:
-        request["cpus"] = whole("cpus", cpus, 1)
+        request["cpus"] = whole("cpus", cpus, 1, _MOST_CPUS)
     if devices is not None:
         request["devices"] = words_of(devices)
     for other, value in (("memory", memory), ("share", share), ("devices", devices)):

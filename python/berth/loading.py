@@ -10,9 +10,10 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import _library
 from .errors import BerthError, InvalidRequest
-from .frameworks import needed
+from .frameworks import needed, sees_gpu
 from .language import text
 from .parts import positive
+from .randomness import kept, unused
 from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
@@ -66,24 +67,31 @@ class _Trials:
 
     def __init__(self, torch: Any, dataset: Any, batch_size: int, collate: Any, seconds: float) -> None:
         self.torch, self.dataset, self.batch_size, self.collate, self.seconds = torch, dataset, batch_size, collate, seconds
+        begun = time.perf_counter()
+        try:
+            dataset[0]
+        except (LookupError, TypeError) as why:
+            raise InvalidRequest(text("dataset: item 0 of a {} cannot be had: {}: {}", type(dataset).__name__, type(why).__name__, why), "E0560") from why
+        # Slow items are tried in smaller batches: four of them take no longer than the trial.
+        self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
 
     def rate(self, workers: int) -> float:
-        """0 where it gave nothing in time. Starting the workers is not counted."""
-        loader = self.torch.utils.data.DataLoader(self.dataset, batch_sampler=_Around(len(self.dataset), self.batch_size), num_workers=workers,
+        """Starting the workers is not counted."""
+        part = self.tried / self.batch_size
+        loader = self.torch.utils.data.DataLoader(self.dataset, batch_sampler=_Around(len(self.dataset), self.tried), num_workers=workers,
                                                   collate_fn=self.collate)
         batches = iter(loader)
         try:
-            self.bytes = max(self.bytes, _bytes_in(next(batches)))
-            count = 0
-            # What lay ready before the clock began must not count: as many as are prefetched are taken first.
-            for _ in range(2 * workers):
-                next(batches)
-            begun = time.perf_counter()
-            while time.perf_counter() - begun < self.seconds or count == 0:
+            self.bytes = max(self.bytes, int(_bytes_in(next(batches)) / part))
+            begun, count, ready = time.perf_counter(), 0, 2 * workers
+            # As many as each round of workers gives, at least: they come all at once.
+            while time.perf_counter() - begun < self.seconds or count < max(1, workers):
                 next(batches)
                 count += 1
-            return count / (time.perf_counter() - begun)
+                if count == ready:  # what lay ready before the clock began must not count: as many as are prefetched
+                    begun, count, ready = time.perf_counter(), 0, 0
+            return part * count / (time.perf_counter() - begun)
         finally:
             del batches
 
@@ -114,11 +122,11 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
     Parameters
     ----------
     dataset : torch.utils.data.Dataset
-        With a length. Its items are loaded, some of them twice.
+        With a length and indices. Its items are loaded, some of them twice; random numbers that they draw here are put back.
     step_seconds : float, optional
         What a training step takes: fewer workers do where they keep up with it.
     seconds : float
-        Each number of workers is tried for so long, at most; starting them comes on top.
+        Each number of workers is tried for twice as long, at most, but for two items of each worker at least. Starting them comes on top.
     most : int, optional
         At most so many workers; else as many as usable cores.
 
@@ -142,14 +150,19 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
     if length == 0:
         raise InvalidRequest(text("dataset: it is empty"), "E0560")
     torch = needed("torch", "dataloader_options")
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        raise InvalidRequest(text("dataset: a {} has no indices, so that nothing can be tried", type(dataset).__name__), "E0560")
     cores, why = usable_cores()
-    trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
     folk, limit = cores - 1, min(most if most is not None else cores, cores)
-    rates: Dict[int, float] = {}
-    for workers in sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}):
-        rates[workers] = trials.rate(workers)
+    random = kept()
+    try:
+        trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
+        rates = {workers: trials.rate(workers) for workers in sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)})}
+    finally:
+        random.restore()  # how many were drawn goes by the clock
+        unused(random)
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
-    options = LoaderOptions(num_workers=chosen, pin_memory=bool(torch.cuda.is_available()))
+    options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())
     options.report = "\n".join([text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said),
                                 text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[max(0, folk)], rates[0])])

@@ -10,7 +10,7 @@ from .errors import BerthError, InvalidRequest
 from .frameworks import needed
 from .language import text
 from .readings import NAMES, Recent, resident_bytes
-from .sizes import number
+from .sizes import number, whole
 
 __all__ = ["Metrics", "Tensorboard", "export_metrics", "tensorboard"]
 
@@ -42,24 +42,31 @@ class Metrics:
 
     def collect(self) -> Iterator[Any]:
         """Of the devices, as Prometheus asks for them."""
-        families: Dict[str, Any] = {}
-        kind = needed("prometheus_client.core", "export_metrics", "prometheus-client").GaugeMetricFamily
-        for name in NAMES:
-            families[name] = kind(f"berth_device_{name}", f"Of a GPU, as `berth ls` reads it: {name.replace('_', ' ')}", labels=["device", "name", "uuid"])
+        families = self._families()
         for one in self._recent.read():
             families[one.name].add_metric([str(one.device.index), one.device.name or "", one.device.uuid or ""], one.value)
+        families[""].add_metric([], resident_bytes())
         yield from (family for family in families.values() if family.samples)
-        yield kind("berth_process_resident_bytes", "Of this process, in the host's memory", value=resident_bytes())
 
     def describe(self) -> Iterator[Any]:
-        """Nothing is read before somebody asks."""
-        return iter(())
+        """The names that are taken. Nothing is read before somebody asks."""
+        yield from self._families().values()
+
+    @staticmethod
+    def _families() -> Dict[str, Any]:
+        kind = needed("prometheus_client.core", "export_metrics", "prometheus-client").GaugeMetricFamily
+        families = {name: kind(f"berth_device_{name}", f"Of a GPU, as `berth ls` reads it: {name.replace('_', ' ')}", labels=["device", "name", "uuid"])
+                    for name in NAMES}
+        families[""] = kind("berth_process_resident_bytes", "Of this process, in the host's memory", labels=[])
+        return families
 
     def __setitem__(self, name: str, value: float) -> None:
         self.set(name, value)
 
-    def set(self, name: str, value: float, **labels: str) -> None:
+    def set(self, name: str, value: float, /, **labels: str) -> None:
         """A gauge of one's own: `metrics.set("loss", 0.3, phase="train")`."""
+        if not isinstance(name, str):
+            raise InvalidRequest(text("{}: {!r} is no text", "name", name), "E0104")
         if not _NAME.fullmatch(name):
             raise InvalidRequest(text("a gauge cannot be called {!r}", name), hint=text("letters, digits and _: {}", re.sub(r"\W+", "_", name) or "loss"))
         gauge = self._gauges.get(name)
@@ -102,8 +109,9 @@ def export_metrics(port: int, *, address: str = "127.0.0.1") -> Metrics:
     >>> metrics = export_metrics(9400)  # doctest: +SKIP
     >>> metrics["loss"] = 0.31          # doctest: +SKIP
     """
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
-        raise InvalidRequest(text("port: {!r} is not a whole number from 0 to 65535", port), "E0104")
+    port = whole("port", port, 0, 65535)
+    if not isinstance(address, str):
+        raise InvalidRequest(text("{}: {!r} is no text", "address", address), "E0104")
     return Metrics(needed("prometheus_client", "export_metrics", "prometheus-client"), port, address)
 
 

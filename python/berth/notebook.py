@@ -11,7 +11,7 @@ import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import BerthError, InvalidRequest
-from .frameworks import initialised, needed
+from .frameworks import has_chosen, initialised, needed
 from .language import text
 from .machine import devices
 from .readings import Recent
@@ -43,7 +43,9 @@ def advice(cell: str) -> List[str]:
         name, value = found[1] or found[3], (found[2] or found[4] or "…").strip("'\"")
         said.append(text("!{} sets {} in a shell that ends with the line: %env {}={} sets it here", 'export' if found[1] else name + '=', name, name,
                          value))
-    already = initialised() if _SELECTS.search(cell) else None
+    set_here = _SELECTS.search(cell)
+    # A driver reads which devices it shows; the rest is for frameworks.
+    already = (has_chosen() if "VISIBLE" in set_here[1] else initialised()) if set_here else None
     if already:
         said.append(text("{} has initialised its devices already, and does not read such variables again: restart the kernel, and set it first", already))
     return said

@@ -22,15 +22,15 @@ def positive(name: str, value: Any) -> int:
 
 def chunked(x: Any, size: int) -> Iterator[Any]:
     """Parts of so many items each, the last one with what is left: of a tensor or array along its first axis, of a sequence, or
-    of a dict, dataclass, tuple or list of tensors, arrays or sequences that are equally long. None, switches and numbers among them are in
-    every part. What holds them stays what it is: transformers' BatchEncoding, a named tuple, a dataclass.
+    of a dict, dataclass, tuple or list of tensors, arrays or sequences that are equally long. None, switches, numbers and texts among them are
+    in every part. What holds them stays what it is: transformers' BatchEncoding, a named tuple, a dataclass.
 
     Examples
     --------
     >>> list(chunked([1, 2, 3, 4, 5], 2))
     [[1, 2], [3, 4], [5]]
-    >>> [part["y"] for part in chunked({"x": "abc", "y": [1, 2, 3]}, 2)]
-    [[1, 2], [3]]
+    >>> list(chunked({"x": [1, 2, 3], "mode": "train"}, 2))
+    [{'x': [1, 2], 'mode': 'train'}, {'x': [3], 'mode': 'train'}]
     """
     positive("size", size)
     length = length_of(x)
@@ -56,8 +56,8 @@ def _shape(x: Any) -> Any:
 
 
 def _is_shared(x: Any) -> bool:
-    """It belongs to all items, and is in every part: a switch, a number, nothing."""
-    return x is None or isinstance(x, (bool, int, float)) or _shape(x) == ()
+    """It belongs to all items, and is in every part: a switch, a number, a text, nothing."""
+    return x is None or isinstance(x, (bool, int, float, str, bytes)) or _shape(x) == ()
 
 
 def _fields(x: Any) -> Optional[Dict[Any, Any]]:
@@ -105,7 +105,10 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
     items each, or items of which each is a tensor: what stands beside it tells which."""
     named = _fields(x)
     if named is not None:
-        return [(length, True) for length in _common(named)]
+        lengths = _common(named)
+        if outermost:
+            _check_sure(named, lengths)
+        return [(length, True) for length in lengths]
     if not _side_by_side(x):
         return [(_length(x), False)]
     fields = dict(enumerate(x))
@@ -114,11 +117,21 @@ def _ways(x: Any, outermost: bool = False) -> List[Way]:
         return as_fields or [(length, True) for length in _common(fields)]
     if not as_fields and not _alike(x):
         _common(fields)
-    few = bool(as_fields) and len(x) <= as_fields[0][0]
     if outermost:
+        few = bool(as_fields) and len(x) <= as_fields[0][0]
         return as_items if not as_fields or (_images(x) and not few and as_fields[0][0] > 1) else as_fields
-    different = len({_shape(one) for one in x}) > 1
-    return as_items + as_fields if not as_fields or (_images(x) and (different or not few)) else as_fields + as_items
+    return as_items + as_fields if not as_fields or _images(x) else as_fields + as_items
+
+
+def _check_sure(fields: Dict[Any, Any], lengths: List[int]) -> None:
+    """Refuses tensors in a list that may be items or fields, where nothing beside them tells which. Images are items."""
+    if len(set(lengths)) < 2:
+        return
+    for key, one in fields.items():
+        if _side_by_side(one) and not _images(one):
+            raise InvalidRequest(text("{!r} is {} tensors with {} rows each: whether an item is a tensor or a row, nothing beside them tells", key,
+                                      len(one), next(shape for shape in map(_shape, one) if shape)[0]), "E0560",
+                                 text("torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them"))
 
 
 def _in_common(fields: Dict[Any, Any]) -> List[int]:

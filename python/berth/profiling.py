@@ -9,9 +9,10 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from .errors import InvalidRequest
+from .errors import BerthError, InvalidRequest
 from .language import text
 from .readings import Reading, read, resident_bytes
 from .sizes import number
@@ -63,22 +64,32 @@ class Profile:
             raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))
         torch = sys.modules.get("torch")
         if torch is not None:
-            if _in_use:
-                raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
-            _in_use.append(self)
-            kinds = [torch.profiler.ProfilerActivity.CPU]
-            if torch.cuda.is_available():
-                kinds.append(torch.profiler.ProfilerActivity.CUDA)
-            self._profiler = torch.profiler.profile(activities=kinds, profile_memory=True)
-            self._profiler.__enter__()
-            self._block = torch.profiler.record_function(_BLOCK)
-            self._block.__enter__()
+            self._begin(torch)
         self._processor = time.process_time()
         self._begun = time.perf_counter()
         self._sampler = _Sampler(self._every)
         return self
 
-    def __exit__(self, *what: Any) -> None:
+    def _begin(self, torch: Any) -> None:
+        # PyTorch 2 would end one of its own that is running, without a word.
+        if _in_use or getattr(torch.autograd, "_profiler_enabled", bool)():
+            raise InvalidRequest(text("another profile is in use, and PyTorch has one at a time"), hint=text("one block around both"))
+        _in_use.append(self)
+        try:
+            kinds = [torch.profiler.ProfilerActivity.CPU]
+            if torch.cuda.is_available():
+                kinds.append(torch.profiler.ProfilerActivity.CUDA)
+            profiler = torch.profiler.profile(activities=kinds, profile_memory=True)
+            profiler.__enter__()
+        except BaseException as why:
+            _in_use.remove(self)
+            if not isinstance(why, RuntimeError):
+                raise
+            raise InvalidRequest(text("PyTorch's profiler cannot begin: {}", why), hint=text("one block around both")) from why
+        self._profiler, self._block = profiler, torch.profiler.record_function(_BLOCK)
+        self._block.__enter__()
+
+    def __exit__(self, kind: Optional[type], value: Optional[BaseException], trace: Any) -> None:
         assert self._sampler is not None
         if self in _in_use:
             _in_use.remove(self)
@@ -88,10 +99,19 @@ class Profile:
         if self._profiler is not None:
             self._block.__exit__(None, None, None)
             self._profiler.__exit__(None, None, None)
-        self._write()
-        self.summary = "\n".join(self._lines()[:_LINES])
+        lost: Optional[OSError] = None
+        try:
+            self._write()
+        except OSError as why:  # the folder is gone, or the disk full
+            lost = why
+        self.summary = "\n".join(self._lines(lost)[:_LINES])
         if self._report:
             print(self.summary, file=sys.stderr)
+        if lost is not None:
+            said = text("the trace could not be written: {}", lost)
+            if value is None:
+                raise BerthError(said, "E0008") from lost
+            warnings.warn(said, stacklevel=2)  # the block's own error goes on
 
     def _write(self) -> None:
         events, rest = self._framework_events()
@@ -122,10 +142,11 @@ class Profile:
                 said = json.load(file, strict=False)
         return (said, {}) if isinstance(said, list) else (said.pop("traceEvents", []), said)
 
-    def _lines(self) -> List[str]:
+    def _lines(self, lost: Optional[OSError]) -> List[str]:
         assert self._sampler is not None
         samples, cores = self._sampler.samples, len(os.sched_getaffinity(0))
-        lines = [text("{:.2f} s; trace in {}: https://ui.perfetto.dev opens it", self.seconds, self._path),
+        lines = [text("{:.2f} s; no trace: {}", self.seconds, lost) if lost else
+                 text("{:.2f} s; trace in {}: https://ui.perfetto.dev opens it", self.seconds, self._path),
                  text("processor: {:.1f} of {} cores busy with this process", self._processor / self.seconds,
                       cores) if self.seconds else text("processor: -"),
                  text("host memory: {:.2f} GiB at most", max(one[2] for one in samples) / 2**30)]

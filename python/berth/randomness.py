@@ -194,6 +194,15 @@ class Randomness:
             if torch.cuda.is_initialized():
                 self.cuda = torch.cuda.get_rng_state_all()
 
+    def is_now(self) -> bool:
+        """Nothing was drawn since."""
+        now = kept()
+        try:
+            return self.words == now.words and self.python == now.python and str(self.numpy) == str(now.numpy) and \
+                _same(self.torch, now.torch) and all(map(_same, self.cuda or (), now.cuda or ()))
+        finally:
+            unused(now)
+
     def restore(self) -> None:
         """Whatever is drawn next is what was drawn next when this was made."""
         _python_restore(self)
@@ -203,6 +212,10 @@ class Randomness:
             sys.modules["torch"].default_generator.set_state(self.torch)
         if self.cuda is not None:
             sys.modules["torch"].cuda.set_rng_state_all(self.cuda)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (one is not None and other is not None and bool(sys.modules["torch"].equal(one, other)))
 
 
 def kept() -> Randomness:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 import os
 import random
 import sys
@@ -14,7 +13,7 @@ from .errors import InvalidRequest
 from .frameworks import initialised, needed
 from .language import text
 from .machine import _table
-from .sizes import number
+from .sizes import number, whole
 
 __all__ = ["Comparison", "Switch", "compare_outputs", "reproducible"]
 
@@ -84,12 +83,7 @@ def reproducible(seed: int = 0) -> Switches:
     >>> said = reproducible(7); first == random.random()
     True
     """
-    try:
-        seed = -1 if isinstance(seed, bool) else operator.index(seed)  # also NumPy's
-    except TypeError:
-        seed = -1
-    if not 0 <= seed < 1 << 32:
-        raise InvalidRequest(text("seed: {!r} is not a whole number from 0 to 4294967295", seed), "E0104")
+    seed = whole("seed", seed, 0, (1 << 32) - 1)
     random.seed(seed)
     done = [Switch("random.seed", str(seed), text("nothing"))]
     os.environ["PYTHONHASHSEED"] = str(seed)
@@ -168,6 +162,8 @@ def _pairs(a: Any, b: Any, path: str) -> Iterator[Tuple[str, Any, Any]]:
             raise _Differs(text("the lengths of {}: {} and {}", path or text("the results"), len(a), len(b)))
         for at, (one, other) in enumerate(zip(a, b)):
             yield from _pairs(one, other, f"{path}[{at}]")
+    elif isinstance(a, Mapping) or isinstance(b, Mapping):
+        raise _Differs(text("the types of {}: {} and {}", path or text("the results"), type(a).__name__, type(b).__name__))
     else:
         yield path, a, b
 
@@ -176,6 +172,8 @@ def _array(x: Any) -> Tuple[Any, str]:
     """As NumPy's doubles (or whole numbers), and the name of its type."""
     numpy = needed("numpy", "compare_outputs")
     name = str(getattr(x, "dtype", type(x).__name__)).split(".")[-1]
+    if getattr(x, "is_meta", False):
+        raise InvalidRequest(text("a tensor on the device meta has no numbers that could be compared"))
     if hasattr(x, "detach"):
         x = x.detach().cpu()
         x = x.dequantize() if getattr(x, "is_quantized", False) else x
@@ -188,10 +186,19 @@ def _array(x: Any) -> Tuple[Any, str]:
         return array, name
     if name in _TOLERANCES:
         return array.astype("float64"), name
-    if array.dtype.kind == "O" and all(isinstance(one, int) and one.bit_length() < 1000 for one in array.flat):
+    if array.dtype.kind == "O" and all(isinstance(one, int) for one in array.flat):
         return array, name  # whole numbers that are too large for 64 bits
     raise InvalidRequest(text("a {}{} cannot be compared", type(x).__name__, f' of {name}' if name != type(x).__name__ else ''),
                          hint=text("tensors, arrays of numbers, numbers or texts, or dicts, lists and tuples of them"))
+
+
+def _doubles(array: Any, wide: str) -> Any:
+    """Whole numbers beyond them are infinite."""
+    try:
+        return array.astype(wide)
+    except OverflowError:
+        most = 1 << 1023
+        return needed("numpy", "compare_outputs").vectorize(lambda one: float(one) if abs(one) < most else math.inf if one > 0 else -math.inf, otypes=[wide])(array)
 
 
 def _tolerance(names: Tuple[str, str], rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
@@ -248,16 +255,16 @@ def _compared(path: str, a: Any, b: Any, rtol: Optional[float], atol: Optional[f
     if exact and one.dtype.kind != other.dtype.kind:
         one, other = one.astype(object), other.astype(object)  # NumPy would compare them as doubles
     elif not exact:
-        one, other = (each.astype("float64") if each.dtype.kind == "O" else each for each in (one, other))
+        one, other = (_doubles(each, "float64") if each.dtype.kind == "O" else each for each in (one, other))
     equal = one == other
     with numpy.errstate(all="ignore"):
         if nan_equal and not exact:
             equal = equal | (numpy.isnan(one) & numpy.isnan(other))
-        difference = numpy.where(equal, 0.0, numpy.abs(one.astype(wide) - other.astype(wide)))
+        difference = numpy.where(equal, 0.0, numpy.abs(_doubles(one, wide) - _doubles(other, wide)))
         difference = numpy.where(numpy.isnan(difference), math.inf, difference)
         if exact:  # doubles may not tell them apart
             difference = numpy.where(equal, 0.0, numpy.maximum(difference, 1.0))
-        size = numpy.abs(other.astype(wide))
+        size = numpy.abs(_doubles(other, wide))
         limit = allowed[1] + allowed[0] * size
         ratio = numpy.where(difference == 0, 0.0, difference / limit)
         share = numpy.where(difference == 0, 0.0, difference / size)

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Callable, Mapping, Optional, Tuple, TypeVar, cast, overload
+from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, cast, overload
 
 from .errors import BerthError, InvalidRequest
 from .language import text
@@ -121,6 +121,22 @@ def _check(function: Callable[..., Any]) -> None:
                              text("retry the function that consumes it"))
 
 
+def _awaits(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
+
+
+def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool) -> None:
+    """Refuses another try where it would not be as the first one was."""
+    if stepped:
+        raise StepInterrupted(text("memory ran out in {} after {} had stepped in it, so another try would step again: {}", name_of(call),
+                                   ", ".join(stepped), first_line(failed)), "E0563",
+                              text("optimizer.step() after the function, and not in it")) from failed
+    if not whole:
+        raise StepInterrupted(text("memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}", name_of(call),
+                                   first_line(failed)), "E0563",
+                              text("optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning")) from failed
+
+
 @overload
 def retry(function: Function) -> Function: ...
 
@@ -137,11 +153,14 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
     then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
     again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
-    that a program has made itself are its own to keep. What is no lack of memory is raised as it is, and an error that has cost the
-    device's context as ContextLost.
+    that a program has made itself are its own to keep. Gradients that its backward passes have written are put back as well: to none
+    or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for that, so where a pass has added to gradients of earlier
+    passes, StepInterrupted is raised in place of another try: make it one call for all passes that add up. What is no lack of memory is
+    raised as it is, and an error that has cost the device's context as ContextLost.
 
-    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where
-    an optimizer that it has not made itself has stepped in it, StepInterrupted is raised in place of another try. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
+    The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
+    optimizer or a scheduler of PyTorch's has stepped in it that it has not made itself, StepInterrupted is raised. What is none of
+    PyTorch's is not seen. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------
@@ -166,8 +185,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     ('done', 3)
     """
     if function is None:
-        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random,
-                                 report=report)
+        return functools.partial(retry, tries=tries, first=first, factor=factor, most=most, jitter=jitter, same_random=same_random, report=report)
     whole("tries", tries, 1)
     for name, value in (("first", first), ("factor", factor), ("most", most)):
         number(name, value)
@@ -177,19 +195,17 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     call = cast(Callable[..., Any], function)
 
     def between(at: int, failed: BaseException, steps: Optional[Steps]) -> float:
-        """Lets go of memory, says so, and returns how long to wait."""
+        """Undoes what it can, lets go of memory, says so, and returns how long to wait."""
+        whole = steps is None or steps.put_back()
         release_memory()
-        if steps is not None and steps.remain():
-            raise StepInterrupted(text("memory ran out in {} after an optimizer had stepped in it, so another try would step again: {}", name_of(call),
-                                       first_line(failed)), "E0563",
-                                  text("optimizer.step() after the function, and not in it")) from failed
+        if steps is not None:
+            _check_steps(call, failed, steps.remain(), whole)
         pause = _pause(at, first, factor, most, jitter)
         if report:
             print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),
                   file=sys.stderr)
         return pause
-    awaits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
-    return (_awaited if awaits else _called)(call, tries, between, same_random)
+    return (_awaited if _awaits(function) else _called)(call, tries, between, same_random)
 
 
 _BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -215,6 +231,8 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
                                               type(result).__name__), "E0569", text("retry the function that consumes it"))
                 return result
             if at + 1 == tries:
+                if steps is not None:
+                    steps.put_back()
                 raise result
             pause = between(at, result, steps)
             del result
@@ -240,6 +258,8 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
             except Exception as problem:
                 check_lack_of_memory(problem)
                 if at + 1 == tries:
+                    if steps is not None:
+                        steps.put_back()
                     raise
                 if steps is not None:
                     steps.look(problem)

@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from . import _library
 from .errors import BerthError, BrokerUnavailable, InvalidRequest, NotFound, error_from, in_python
 from .language import text
-from .leases import Size, request_of
+from .leases import Size, in_own_lease, request_of
+from .sizes import word
 
 __all__ = ["Finished", "run", "run_async"]
 
@@ -102,12 +103,10 @@ def _words_of(command: Sequence[Word]) -> List[str]:
 def _word(name: str, one: Any) -> str:
     """As a program gets it."""
     try:
-        word = os.fsdecode(one)
+        said = os.fsdecode(one)
     except TypeError:
         raise InvalidRequest(text("{}: {!r} is no text", name, one), "E0104", f"{str(one)!r}") from None
-    if "\0" in word:
-        raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, word), "E0104")
-    return word
+    return word(name, said)
 
 
 def _surroundings(env: Optional[Mapping[str, str]], cwd: Optional[Word]) -> Dict[str, Any]:
@@ -127,7 +126,7 @@ def _finished(report: str, code: int, out: Optional[bytes], err: Optional[bytes]
     except (OSError, ValueError):
         raise BerthError(text("berth run failed with {}, and started nothing: standard error says why", code), "E0512", _tail(err)) from None
     if "error" in said:
-        raise in_python(error_from(said), "berth.run([…], {})")
+        raise in_python(error_from(said), "berth.run([…], {})", in_own_lease())
     outcome = str((said.get("outcome") or {}).get("class"))
     if outcome == "not_found":
         raise NotFound(text("{!s}: there is no such command", command[0]), "E0510")

@@ -14,6 +14,14 @@ from .sizes import bytes_of, number, whole
 __all__ = ["DynamicBatchSampler"]
 
 
+def _whole(length: Any) -> int:
+    """Also NumPy's and PyTorch's; 3.9 is not 3."""
+    number = int(length) if length not in (math.inf, -math.inf) else None
+    if number is None or number != length:
+        raise InvalidRequest(text("{}: {!r} is not a whole number", "lengths", length), "E0560")
+    return number
+
+
 class DynamicBatchSampler:
     """Batches of indices for a DataLoader's `batch_sampler`, each as large as tokens or memory allow.
 
@@ -62,7 +70,9 @@ class DynamicBatchSampler:
         if memory is not None and not callable(memory):
             raise InvalidRequest(text("memory: a {} cannot be called", type(memory).__name__), hint="memory=lambda items, longest: items * longest * 4096")
         try:
-            self.lengths = [int(one) for one in lengths]
+            self.lengths = [_whole(one) for one in lengths]
+        except InvalidRequest:  # a ValueError, too
+            raise
         except (TypeError, ValueError):
             raise InvalidRequest(text("lengths: a {} is no sequence of numbers", type(lengths).__name__), "E0560") from None
         if min(self.lengths, default=0) < 0:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from .errors import InvalidRequest
 from .language import text
@@ -14,18 +15,32 @@ _UNITS = {unit: 1024 ** power for power, letter in enumerate("KMGT", 1) for unit
 _UNITS.update({letter + "B": 1000 ** power for power, letter in enumerate("KMGT", 1)})
 _UNITS["B"] = 1
 _LEAST = 1 << 20  # of a device's memory: who writes 8 does not mean 8 bytes
+_MOST = 9 * 10 ** 18  # as the program's
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def whole(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
     """A whole number, also NumPy's."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if isinstance(value, bool) or number < least:
+    if isinstance(value, bool) or number < least or (most is not None and number > most):
         hint = f"memory={value!r}" if isinstance(value, str) and _size_in(value) else ""
+        if most is not None:
+            raise InvalidRequest(text("{}: {!r} is not a whole number from {} to {}", name, value, least, most), "E0104", hint)
         raise InvalidRequest(text("{}: {!r} is not a whole number of at least {}", name, value, least), "E0104", hint)
     return number
+
+
+def word(name: str, value: str) -> str:
+    """A text that a program can be given."""
+    if "\0" in value:
+        raise InvalidRequest(text("{}: {!r} has a zero in it, where it would end", name, value), "E0104")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:  # half of a pair
+        raise InvalidRequest(text("{}: {!r} is no text", name, value), "E0104") from None
+    return value
 
 
 def _size_in(text: str) -> float:
@@ -49,7 +64,7 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
         found = re.fullmatch(r"\s*\d+(?:\.\d+)?\s*([A-Za-z]+)\s*", size)
         if not found or found[1] not in _UNITS:
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
-        number = int(_size_in(size))
+        number = _size_in(size)
     else:
         exact: Any = int(size) if isinstance(size, float) and size.is_integer() else size
         try:
@@ -60,9 +75,11 @@ def bytes_of(size: Union[int, float, str], name: str = "memory", least: int = 1)
             raise InvalidRequest(text("{}: {!r} is not a size", name, size), "E0101", hint)
         if 0 < number < least:
             raise InvalidRequest(text("{}: {} bytes are hardly what is meant", name, number), "E0101", f"{name}='{number}GiB'" if number < 1024 else hint)
+    if number >= _MOST:
+        raise InvalidRequest(text("{}: {!r} is not a size: it is too large", name, size), "E0101", hint)
     if number <= 0:
         raise InvalidRequest(text("{}: no memory at all was asked for", name), "E0011", text("berth.lease(gpus=0) is the CPU"))
-    return number
+    return int(number)
 
 
 def device_bytes(size: Union[int, float, str], name: str = "memory") -> int:
@@ -100,13 +117,13 @@ def words_of(devices: Any) -> "list[str]":
     words = []
     for one in named:
         try:
-            word = one.strip() if isinstance(one, str) else str(operator.index(one))
+            said = one.strip() if isinstance(one, str) else str(operator.index(one))
         except TypeError:
-            word = ""
-        if not word or isinstance(one, bool):
+            said = ""
+        if not said or not said.isascii() or not said.isprintable() or isinstance(one, bool):
             raise InvalidRequest(text("devices: {!r} is neither an index, nor a uuid, nor a PCI address", one), "E0415",
                                  "devices=[0, 1], devices='GPU-1a2b'")
-        words.append(word)
+        words.append(said)
     if not words:
         raise InvalidRequest(text("devices: none is named"), "E0415", text("berth.lease(gpus=0) is the CPU"))
     return words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 import sys
 import types
@@ -11,11 +10,12 @@ import warnings
 import weakref
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from .accumulating import Count, divided
+from .accumulating import Count
+from .comparing import CannotCompare, Compared, compared
 from .errors import Unsupported
 from .language import text
+from .oom import is_oom
 from .parts import length_of, part_of
-from .randomness import kept, unused
 from .retrying import check_lack_of_memory
 
 __all__ = ["NotSplittable", "SplitWarning"]
@@ -50,18 +50,15 @@ def inner(model: Any) -> Any:
 
 def batch_norms(model: Any) -> List[str]:
     """Names of layers whose output for an item depends on the items beside it, or that write their state at each pass."""
+    found = [(name or type(one).__name__, type(one).__name__ if _is_norm(one, False) else "SpectralNorm")
+             for name, one in inner(model).named_modules() if one.training and _is_norm(one)]
+    return [f"{name} ({kind})" for name, kind in found]
+
+
+def _is_norm(layer: Any, hooked: bool = True) -> bool:
     norms = sys.modules["torch"].nn.modules.batchnorm
-    found = []
-    for name, one in inner(model).named_modules():
-        if not one.training:
-            continue
-        kind = type(one).__name__
-        hooks = [type(hook).__name__ for hook in one._forward_pre_hooks.values()]
-        if isinstance(one, norms._BatchNorm) or (isinstance(one, norms._NormBase) and one.track_running_stats) or "SpectralNorm" in kind:
-            found.append(f"{name or kind} ({kind})")
-        elif "SpectralNorm" in hooks:
-            found.append(f"{name or kind} (SpectralNorm)")
-    return found
+    return isinstance(layer, norms._BatchNorm) or (isinstance(layer, norms._NormBase) and layer.track_running_stats) or \
+        "SpectralNorm" in type(layer).__name__ or (hooked and any(type(hook).__name__ == "SpectralNorm" for hook in layer._forward_pre_hooks.values()))
 
 
 def _names(function: Any, depth: int = 2) -> Iterator[str]:
@@ -81,38 +78,75 @@ def _names(function: Any, depth: int = 2) -> Iterator[str]:
 def check_batch_norm(model: Any, allowed: str) -> None:
     found = batch_norms(model)
     if found:
-        more = text(" and {} more", len(found) - 3) if len(found) > 3 else ""
-        object_or(text("layers that see the parts of a split batch and not the whole: {}{}", ', '.join(found[:3]), more), allowed,
+        object_or(text("layers that see the parts of a split batch and not the whole: {}", _some(found)), allowed,
                   text("GroupNorm or LayerNorm in its place, or .eval() on these layers; batch_norm='warn' to go on"))
 
 
-def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str, allowed: str) -> None:
-    """Refuses a loss that compares items of a batch with each other, by its name, or because that of the batch is not what its parts'
-    add up to. The model is in eval mode for that and has no gradients; what it would draw next stays."""
-    if allowed == "allow":
-        return
+def check_hooks(model: Any, allowed: str) -> None:
+    """Of layers. Those of parameters are called with the whole (hooks.py)."""
+    found = [f"{name or type(one).__name__} ({getattr(hook, '__qualname__', type(hook).__name__)})" for name, one in inner(model).named_modules()
+             for hook in (*one._backward_hooks.values(), *getattr(one, "_backward_pre_hooks", {}).values())]
+    if found:
+        object_or(text("backward hooks of layers see the gradients of each part and not of the whole: {}", _some(found)), allowed,
+                  text("a hook on the parameter, which is called once; in_batch='warn' to go on"))
+
+
+def _some(found: List[str]) -> str:
+    return ", ".join(found[:3]) + (text(" and {} more", len(found) - 3) if len(found) > 3 else "")
+
+
+def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count], reduction: str,
+               allowed: Tuple[str, str]) -> bool:
+    """Refuses a loss that compares items of a batch with each other, by its name, or because that of the batch is not what its parts' add up to.
+    False where that says nothing of the next batch. What it would draw next stays."""
+    if allowed[1] == "allow":
+        return True
     hint = text("a loss with its own way to split (GradCache, a memory bank), or a smaller batch; in_batch='warn' to go on")
     named = next((name for name in _names(loss_fn) if _NAMED.search(name)), None)
     if named:
-        return object_or(text("{} compares the items of a batch with each other, so its parts do not add up to the whole", named), allowed, hint)
+        object_or(text("{} compares the items of a batch with each other, so its parts do not add up to the whole", named), allowed[1], hint)
+        return True
     length, groups, why_not = length_of(batch), 1, ""
     while groups == 1 or length // groups >= 2:
         try:
-            found = [_of_whole_and_parts(model, loss_fn, one, parts, count, reduction) for one in _spread(batch, groups)]
+            each = [compared(inner(model), loss_fn, one, parts, count, reduction, _is_norm) for one in _spread(batch, groups)]
         except Exception as why:
+            if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
+                raise
             _check_context(why)
+            why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
             continue
-        for one in found:
-            if one is not None and math.isfinite(one[0]) and not abs(one[0] - one[1]) <= one[2]:
-                items = text("the {} items", length) if groups == 1 else text("{} of the {} items", length // groups, length)
-                return object_or(
-                    text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
-                         "not count what it is a mean of", items, one[0], one[1]), allowed,
-                    text("count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}", hint))
-        return
+        found = [one for one in each if one is not None]
+        different = next((one for one in found if one.differs), None)
+        if different is not None:
+            _say_different(different, length, groups, allowed[1], hint)
+            return True
+        _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
+        if found and not any(one.tells for one in found) and max(abs(one.whole) for one in found) >= 1e-6:
+            warnings.warn(text("whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}", found[0].whole), SplitWarning,
+                          stacklevel=5)
+        return any(one.tells for one in found)
     warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
+    return True
+
+
+def _say_different(found: Compared, length: int, groups: int, allowed: str, hint: str) -> None:
+    items = text("the {} items", length) if groups == 1 else text("{} of the {} items", length // groups, length)
+    if found.training:
+        return object_or(text("the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are "
+                              "together, such as a batch normalisation of one's own, or a mixup", items, found.whole, found.parts), allowed,
+                         text("GroupNorm or LayerNorm in its place; what pairs items before the batch is split; in_batch='warn' to go on"))
+    object_or(text("the loss of {} is {:.6g}, and of their parts together {:.6g}: it depends on which items are together, or `count` does "
+                   "not count what it is a mean of", items, found.whole, found.parts), allowed,
+              text("count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}", hint))
+
+
+def _check_writes(names: List[str], allowed: str) -> None:
+    if names:
+        object_or(text("buffers that are written in each pass, and so once for each part: {}", _some(names)), allowed,
+                  text("batch_norm='warn' to go on"))
 
 
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
@@ -127,40 +161,6 @@ def _check_context(why: Exception) -> None:
     except Exception as said:
         if said is not why:
             raise
-
-
-def _of_whole_and_parts(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, count: Optional[Count],
-                        reduction: str) -> Optional[Tuple[float, float, float]]:
-    """The loss of these items, of their parts, and how much they may differ; None where there is nothing to compare."""
-    torch = sys.modules["torch"]
-    whole, pieces = divided(batch, 1, count), [part for part in divided(batch, parts, count) if part.items]
-    total = whole[0].items
-    if len(pieces) < 2 or not total:
-        return None
-    modes = {one: one.training for one in inner(model).modules()}
-    state = kept()
-    kinds = {one.dtype for one in inner(model).parameters()}
-    devices = {one.device.type for one in inner(model).parameters()}
-
-    def shares(some: List[Any]) -> List[float]:
-        said = []
-        for part in some:
-            loss = loss_fn(inner(model), part.data)
-            kinds.add(loss.dtype)
-            said.append(float(loss.float()) * (part.items if reduction == "mean" else 1) / total)
-        return said
-    try:
-        inner(model).eval()
-        with torch.no_grad():
-            one, other = shares(whole), shares(pieces)
-    finally:
-        for module, training in modes.items():
-            module.training = training
-        state.restore()
-        unused(state)
-    precise = kinds <= {torch.float32, torch.float64} and not torch.is_autocast_enabled()
-    tolerance = (1e-4 if devices <= {"cpu"} else 1e-3) if precise else 3e-2
-    return sum(one), sum(other), tolerance * max(abs(one[0]), sum(map(abs, other)), 1e-6)
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)

@@ -8,17 +8,19 @@ import sys
 import weakref
 from typing import Any, Callable, ContextManager, List, MutableMapping, Optional, Tuple
 
-from .accumulating import Count, Part, check_over, divided, weighed
+from .accumulating import Count, Part, check_over, check_reduction, divided, weighed
 from .agreement import FAILED, Agreement, RankFailed, agreement
 from .batches import DoesNotFit
+from .comparing import check_number
 from .errors import InvalidRequest, Unsupported
+from .hooks import Hooks
 from .language import text
 from .oom import is_oom
 from .parts import length_of, positive
 from .randomness import kept, unused
 from .retrying import attempt, first_line, release_memory
 from .sizes import number
-from .splittable import Looked, batch_norms, check_batch_norm, check_loss, inner
+from .splittable import Looked, batch_norms, check_batch_norm, check_hooks, check_loss, inner
 from .stepping import StepInterrupted
 
 __all__ = ["StepInterrupted", "StepResult", "split_step"]
@@ -60,8 +62,15 @@ class StepResult:
 
 class _Known:
     def __init__(self) -> None:
-        self.items = 0
+        self.items = 0  # 0: memory has not run out yet
         self.losses: List[Looked] = []
+
+    def fitted(self, items: int, after_failure: bool) -> None:
+        """So many a part. Only a failure makes it less: the parts of a small batch are small without one."""
+        if after_failure:
+            self.items = max(items, 1)
+        elif self.items:
+            self.items = max(items, self.items)
 
 
 @dataclasses.dataclass
@@ -78,6 +87,7 @@ class _Step:
     over: str
     together: Agreement
     grads: "_Gradients"
+    hooks: Hooks
 
     def quiet(self) -> ContextManager[Any]:
         """No rank waits for another before all are through: gradients are exchanged by `exchange`."""
@@ -88,15 +98,12 @@ class _Step:
         total: Any = 0.0
         # Of the check, which has no gradients, or of weights before the last step: autocast would go on with them.
         sys.modules["torch"].clear_autocast_cache()
-        with self.quiet():
+        with self.quiet(), self.hooks.off():
             for part in pieces:
                 if not part.items:
                     continue  # padding alone; the mean of nothing is no number
                 loss = self.loss_fn(self.model, part.data)
-                if getattr(loss, "numel", int)() != 1:
-                    raise InvalidRequest(text("the loss function gives {}{} and not one number", type(loss).__name__, tuple(getattr(loss, 'shape', ()))),
-                                         hint="loss_fn=lambda model, part: model(**part).loss" if hasattr(loss, "loss") else
-                                         text("its mean, or with reduction='sum' its sum"))
+                check_number(loss)
                 if not loss.requires_grad:
                     raise InvalidRequest(text("the loss has no gradients: no parameter that learns went into it"), hint=text(
                         "no torch.no_grad(), .detach() or .item() around it; parameters with requires_grad"))
@@ -104,6 +111,7 @@ class _Step:
                 total = total + share.detach()
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
                 del loss, share
+        self.hooks.of_tensors()
         return float(total)
 
     def exchange(self, loss: float) -> float:
@@ -262,6 +270,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
           together: Agreement) -> _Step:
     torch = sys.modules["torch"]
     check_over(over)
+    check_reduction(reduction)
     _check_callables(torch, loss_fn, optimizer, count, scaler)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise Unsupported(text("LBFGS computes the loss several times in a step, which is not split"), "E0561", text("another optimizer"))
@@ -272,7 +281,7 @@ def _made(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, count: Optional
     if together.ranks > 1 and any("SyncBatchNorm" in name for name in batch_norms(model)):
         raise Unsupported(text("SyncBatchNorm exchanges statistics within a pass: a rank that has run out of memory cannot leave it"), "E0565",
                           text("GroupNorm, or BatchNorm of each rank's own"))
-    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer))
+    return _Step(model, loss_fn, optimizer, batch, count, reduction, scaler, over, together, _Gradients(model, optimizer), Hooks(model, optimizer))
 
 
 def _check_callables(torch: Any, loss_fn: Any, optimizer: Any, count: Any, scaler: Any) -> None:
@@ -317,8 +326,7 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
         most = step.together.most(said)
         if most == _FITS:
             unused(state)
-            if len(pieces) > 1 or tries > 1:
-                known.items = max(len(pieces) and -(-length // len(pieces)), 1)
+            known.fitted(-(-length // max(len(pieces), 1)), tries > 1)
             return float(result), pieces, tries
         step.grads.clear()
         why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
@@ -366,9 +374,11 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
     if not step.together.most(0 if seen else 1):
         return
     problem: Optional[Exception] = None
+    tells = False
     try:
         check_batch_norm(step.model, allowed[0])
-        check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed[1])
+        check_hooks(step.model, allowed[1])
+        tells = check_loss(step.model, step.loss_fn, step.batch, parts, step.count, step.reduction, allowed)
     except Exception as why:
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
@@ -376,7 +386,7 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
         raise problem from lack
     if said:
         raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
-    if not each and not _is_even(step, parts):
+    if not each and tells and not _is_even(step, parts):
         known.losses = [*known.losses[-9:], Looked(step.loss_fn, step.count)]
 
 
@@ -392,6 +402,7 @@ def _apply(step: _Step, clip_norm: Optional[float]) -> Tuple[Optional[float], bo
     torch, norm = sys.modules["torch"], None
     parameters = [one for group in step.optimizer.param_groups for one in group["params"]]
     try:
+        step.hooks.after()
         if clip_norm is not None:
             if step.scaler is not None:
                 step.scaler.unscale_(step.optimizer)

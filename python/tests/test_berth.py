@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +88,19 @@ class OneGpu(OnAMachine):
         self.assertEqual(said[19:], ["NotFound E0413 True", "InvalidRequest E0104 False", "InvalidRequest E0104 True", *["InvalidRequest E0104 False"] * 4])
         self.assertEqual(self.states(), {})
 
+    def test_wishes_that_are_too_large_or_no_text_are_named_alike_by_leases_and_runs(self):
+        code = """
+            for wish in ({'gpus': 10**30}, {'gpus': 1025}, {'cpus': 10**30}, {'memory': '99999999999999TiB'}, {'memory': 2**63}, {'memory': 1e300},
+                         {'memory': '9' * 400 + 'B'}, {'name': chr(0xd800)}, {'name': 'a' + chr(0)}, {'devices': chr(0xd800)}, {'devices': ['0' + chr(0)]}):
+                said = []
+                for call in (lambda: berth.lease(**wish).__enter__(), lambda: berth.run(['true'], **wish)):
+                    try: call()
+                    except berth.InvalidRequest as problem: said.append(str(problem))
+                print(len(said) == 2 and said[0] == said[1] and list(wish)[0] in said[0])
+            with berth.lease(gpus=0, name='caf' + chr(0xdce9)): pass  # as a program's name that is no UTF-8 is read
+            """
+        self.assertEqual(self.prints(code), "True\n" * 11)
+
     def test_wishes_as_people_write_them(self):
         code = """
             import math
@@ -110,7 +124,7 @@ class OneGpu(OnAMachine):
             """
         for variables in ({"LC_ALL": "zh_CN.UTF-8"}, {"LC_ALL": "", "LC_MESSAGES": "zh_TW.utf8", "LANG": "C"}, {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "zh_CN"}):
             shown = self.prints(code, PYTHONIOENCODING="utf-8", **variables)
-            for word in ("gpus：-1 不是不小于 0 的整数 (E0104)", "memory：'8' 不是大小 (E0101)\n提示：请写成数字加单位", "设备  名称"):
+            for word in ("gpus：-1 不是 0 到 1024 之间的整数 (E0104)", "memory：'8' 不是大小 (E0101)\n提示：请写成数字加单位", "设备  名称"):
                 self.assertIn(word, shown)
             self.assertEqual(shown.count("(E0411)"), 2)
             self.assertNotIn("hint", shown)
@@ -126,13 +140,20 @@ class OneGpu(OnAMachine):
                 try:
                     with berth.lease(gpus=2): pass
                 except berth.Refused as problem:
-                    print(problem.id)
+                    print(problem.id, problem.hint)
+                try: berth.run(['true'], gpus=2, capture=True)
+                except berth.Refused as problem: print(problem.hint)
                 try:
                     with outer: pass
                 except berth.InvalidRequest:
                     print('in use')
             """
-        self.assertEqual(self.prints(code), "True 0\n0 True\nE0421\nin use\n")
+        hint = "ask for more where the job begins: berth.lease(gpus=2)"
+        self.assertEqual(self.prints(code), f"True 0\n0 True\nE0421 {hint}\n{hint}\nin use\n")
+        # The job of a shell is not begun in Python.
+        inside = "import berth\ntry: berth.lease(gpus=2).__enter__()\nexcept berth.Refused as problem: print(problem.hint)"
+        done = self.run_berth("run", "--gpus", "1", "--report", "none", "--", sys.executable, "-c", inside)
+        self.assertEqual(done.stdout, "ask for more where the job begins: berth lease --gpus 2\n", done.stderr)
 
     def test_a_framework_that_is_not_there_is_named(self):
         code = """
@@ -257,8 +278,70 @@ class OneGpu(OnAMachine):
             """
         self.assertEqual(self.prints(fake), "True E0572 True\nTrue E0572 True\n")
 
+    def driver(self, soname, question):
+        """A driver that counts one device once it is initialised, as CUDA's and Level Zero's do."""
+        if shutil.which("cc") is None:
+            self.skipTest("no C compiler is here")
+        path = self.folder / soname
+        source = f"static int begun; int begin(void) {{ return !(begun = 1); }} int {question}(unsigned *count) {{ *count = begun; return begun ? 0 : 3; }}"
+        subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{soname}", "-xc", "-", "-o", path], input=source, text=True, check=True)
+        return f"import ctypes; driver = ctypes.CDLL({str(path)!r})\n"
+
+    def test_a_driver_that_somebody_has_called_is_too_early_and_one_that_is_only_loaded_is_not(self):
+        code = """
+def tried():
+    for use in (lambda: berth.lease(gpus=1).__enter__().__exit__(None, None, None), berth.disable_gpu, lambda: berth.lease(gpus=0).__enter__()):
+        try:
+            use(); print('done')
+        except berth.TooLate as problem:
+            print(problem.args[0].split(' has ')[0], problem.id)
+tried(); os.environ.pop('BERTH_JOB'); driver.begin(); tried()
+"""
+        for name, soname, question in (("CUDA", "libcuda.so.1", "cuDeviceGetCount"), ("Level Zero", "libze_loader.so.1", "zeDriverGet")):
+            self.assertEqual(self.prints(self.driver(soname, question) + code), f"done\ndone\ndone\n{name} E0572\n{name} E0572\ndone\n")
+
+    def test_a_driver_that_has_opened_its_device_is_too_early(self):
+        code = """
+import unittest.mock
+for target in ('/dev/nvidia0', '/dev/kfd', '/dev/dri/renderD128', '/dev/null'):
+    with unittest.mock.patch.object(os, 'readlink', return_value=target):
+        try: berth.disable_gpu(); print('done')
+        except berth.TooLate as problem: print(problem.args[0].split(' has ')[0])
+"""
+        for soname, said in (("libhsa-runtime64.so.1", "done\nROCm\ndone\ndone\n"), ("libnvidia-opencl.so.1", "OpenCL\ndone\ndone\ndone\n"),
+                             ("libigdrcl.so", "done\ndone\nOpenCL\ndone\n")):
+            self.assertEqual(self.prints(self.driver(soname, "unused") + code), said)
+
+    def test_frameworks_that_see_their_devices_already_are_named(self):
+        code = """
+            import types
+            def late(name, module):
+                sys.modules[name] = module
+                try: berth.disable_gpu(); print('done')
+                except berth.TooLate as problem: print(problem.args[0].split(' has ')[0])
+                del sys.modules[name]
+            for seen in (False, True):
+                late('torch', types.SimpleNamespace(xpu=types.SimpleNamespace(is_initialized=lambda: seen)))
+                late('numba.cuda.cudadrv.driver', types.SimpleNamespace(driver=types.SimpleNamespace(is_initialized=seen)))
+            """
+        self.assertEqual(self.prints(code), "done\ndone\nPyTorch\nNumba\n")
+
+    def test_what_sees_the_devices_of_its_job_may_have_them_by_a_lease_too(self):
+        code = self.driver("libcuda.so.1", "cuDeviceGetCount") + """
+with berth.lease(gpus=1) as outer:
+    driver.begin()
+    with berth.lease(gpus=1) as inner: print(inner.job == outer.job, os.environ['CUDA_VISIBLE_DEVICES'])
+    del os.environ['CUDA_VISIBLE_DEVICES']
+    try:
+        with berth.lease(gpus=1): print('no')
+    except berth.TooLate as problem:
+        print(problem.id, os.environ.get('CUDA_VISIBLE_DEVICES'))
+"""
+        self.assertEqual(self.prints(code), "True 0\nE0572 None\n")
+
     def test_gpus_can_be_hidden(self):
-        self.assertEqual(self.prints("berth.disable_gpu(); print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['JAX_PLATFORMS'])"), "-1 cpu\n")
+        names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "JAX_PLATFORMS")
+        self.assertEqual(self.prints(f"berth.disable_gpu(); print(*(os.environ[one] for one in {names}))"), "-1 -1 -1 *:cpu cpu\n")
 
     def test_the_environment_is_that_of_berth_env(self):
         said = json.loads(self.run_berth("env", "--gpus", "1", "--json").stdout)["settings"]

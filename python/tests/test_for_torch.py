@@ -148,6 +148,30 @@ class Tuning(unittest.TestCase):
         self.assertIn("for a GPU of NVIDIA", said.getvalue())
         self.assertEqual(found[0].drift, 0.0)
 
+    def test_gradients_are_those_from_before_in_each_trial_and_afterwards(self):
+        model, data, seen = network(), torch.randn(16, 64), []
+        first, *others = model.parameters()
+        first.grad = torch.ones_like(first)
+        held = first.grad
+
+        def step(model):
+            seen.append((bool((first.grad == 1).all()), [one.grad for one in others]))
+            loss = model(data).square().mean()
+            loss.backward()
+            return loss
+        berth.torch.tune(step, model=model, repeat=2, seconds=0.05, report=False)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        berth.torch.tune(lambda: step(model), optimizer=optimizer, repeat=2, seconds=0.05, report=False)
+
+        def failing():
+            step(model)
+            raise KeyError("of the step")
+        self.assertRaises(KeyError, berth.torch.tune, failing, optimizer=optimizer, report=False)
+        self.assertGreater(len(seen), 6)
+        for kept, rest in [*seen, (bool((first.grad == 1).all()), [one.grad for one in others])]:
+            self.assertEqual((kept, rest), (True, [None] * len(others)))
+        self.assertIs(first.grad, held, "the same one, which others may look at")
+
     def test_a_switch_is_kept_by_speed_and_drift(self):
         from berth.torch import tuning
         state = {"on": False}
@@ -185,6 +209,14 @@ class Smaller(unittest.TestCase):
         self.assertTrue(model.training)
         self.assertIn("neither latency nor drift", repr(berth.torch.quantize(model)))
 
+    def test_each_layer_stays_in_its_own_mode(self):
+        model, samples = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)), torch.randn(4, 8)
+        model[1].eval()  # frozen
+        for smaller in (lambda: berth.torch.quantize(model, "bf16", samples=samples), lambda: berth.torch.prune(model, 0.5, samples=samples)):
+            said = smaller()
+            for one in (model, said.model):
+                self.assertEqual((one.training, one[0].training, one[1].training), (True, True, False))
+
     def test_halves_are_half(self):
         said = berth.torch.quantize(network(), "bf16", samples=torch.randn(16, 64))
         self.assertLess(said.bytes_after, 0.6 * said.bytes_before)
@@ -203,6 +235,8 @@ class Smaller(unittest.TestCase):
         model = network()
         for bad, kind in ((lambda: berth.torch.quantize(model, "int3"), berth.InvalidRequest), (lambda: berth.torch.quantize(3), berth.InvalidRequest),
                           (lambda: berth.torch.quantize(torch.nn.Conv2d(1, 1, 1)), berth.Unsupported), (lambda: berth.torch.prune(torch.nn.ReLU(), 0.5), berth.Unsupported),
+                          (lambda: berth.torch.quantize(model, "bf16", samples=[torch.randn(2, 64)]), berth.InvalidRequest),
+                          (lambda: berth.torch.prune(model, 0.5, samples={"no_such": torch.randn(2, 64)}), berth.InvalidRequest),
                           *((lambda amount=amount: berth.torch.prune(model, amount), berth.InvalidRequest) for amount in (0, 1.0, -0.5, True, 3, "x"))):
             self.assertRaises(kind, bad)
 

@@ -4,11 +4,13 @@ usage: test_loading.py
 """
 import io
 import contextlib
+import multiprocessing
 import os
 import pathlib
 import random
 import sys
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -98,9 +100,14 @@ class Loader(unittest.TestCase):
             time.sleep(0.004)
             return torch.zeros(10)
 
-    def test_what_waits_gets_workers_and_what_is_ready_none(self):
-        with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(os, "sched_getaffinity", return_value=set(range(4))), \
+    @contextlib.contextmanager
+    def with_cores(self, count):
+        with mock.patch.object(os, "sched_getaffinity", return_value=set(range(count))), \
                 mock.patch.object(loading._library, "document", side_effect=berth.BerthError("not here")):
+            yield
+
+    def test_what_waits_gets_workers_and_what_is_ready_none(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.with_cores(4):
             slow = berth.dataloader_options(self.Slow(), batch_size=4, seconds=0.2)
             quick = berth.dataloader_options(torch.utils.data.TensorDataset(torch.zeros(100, 4)), batch_size=4, seconds=0.05)
         self.assertGreaterEqual(slow["num_workers"], 2)
@@ -110,8 +117,64 @@ class Loader(unittest.TestCase):
         loader = torch.utils.data.DataLoader(self.Slow(), batch_size=4, **slow)
         self.assertEqual(sum(len(one) for one in loader), 37)
 
+    def test_what_is_drawn_afterwards_does_not_go_by_the_clock(self):
+        class Augmented:
+            def __len__(self):
+                return 9
+
+            def __getitem__(self, at):
+                return torch.rand(3) + random.random() + (sys.modules["numpy"].random.rand() if "numpy" in sys.modules else 0)
+
+        def drawn():
+            return [torch.rand(1).item(), random.random(), sys.modules["numpy"].random.rand() if "numpy" in sys.modules else 0]
+        berth.reproducible(1)
+        without = drawn()
+        berth.reproducible(1)
+        berth.dataloader_options(Augmented(), batch_size=4, seconds=0.01, most=1, report=False)
+        self.assertEqual(drawn(), without)
+
+    def test_items_that_take_long_are_tried_one_by_one(self):
+        loaded = multiprocessing.Value("i", 0)
+
+        class Slower(self.Slow):
+            def __getitem__(self, at):
+                with loaded.get_lock():
+                    loaded.value += 1
+                return super().__getitem__(at)
+        with self.with_cores(2):
+            said = berth.dataloader_options(Slower(), batch_size=64, seconds=0.001, report=False)
+        self.assertIn("batches/s of 64", said.report)
+        # Of 0, 1 and 2 workers, with what they fetch before they are asked; a batch of each would be 192.
+        self.assertLess(loaded.value, 40)
+
+    def test_what_is_tried_in_smaller_batches_is_told_of_whole_ones(self):
+        class Items:
+            def __len__(self):
+                return 64
+
+            def __getitem__(self, at):
+                return torch.zeros(5)
+        trials = loading._Trials(torch, Items(), 8, None, 0.01)
+        trials.tried = 2
+        clock = types.SimpleNamespace(perf_counter=iter((0.0, 0.0, 1.0, 1.0)).__next__)  # one batch of 2 in a second
+        with mock.patch.object(loading, "time", clock):
+            self.assertEqual(trials.rate(0), 0.25)
+        self.assertEqual(trials.bytes, 8 * 5 * 4)
+
+    def test_no_driver_is_called_for_it(self):
+        asked = []
+        with mock.patch.object(torch.cuda, "is_available", lambda: asked.append(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"))), self.with_cores(1):
+            berth.dataloader_options([1, 2], batch_size=2, seconds=0.001, report=False)
+        self.assertEqual((asked, "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ), (["1"], False))
+
     def test_bad_requests(self):
-        for dataset, size in ((iter([1]), 4), ([], 4), ([1], 0)):
+        class Streamed(torch.utils.data.IterableDataset):
+            def __len__(self):
+                return 3
+
+            def __iter__(self):
+                return iter((1, 2, 3))
+        for dataset, size in ((iter([1]), 4), ([], 4), ([1], 0), (Streamed(), 1), ({"a": 1}, 1), ({1, 2}, 1)):
             self.assertRaises(berth.InvalidRequest, berth.dataloader_options, dataset, batch_size=size)
 
 

@@ -63,6 +63,7 @@ class Requests(unittest.TestCase):
         self.refused([
             (options(most=-1), "most"), (options(seconds="1"), "seconds"), (options(seconds=-1), "seconds"), (options(step_seconds="1"), "step_seconds"),
             (options(torch.utils.data.DataLoader(data)), "DataLoader"), (sampler("abc", max_tokens=3), "lengths"), (sampler([1, -2], max_tokens=3), "-2"),
+            (sampler([float("inf")], max_tokens=3), "lengths"), (sampler([3.9], max_tokens=5), "3.9"), (sampler([NAN], max_tokens=5), "lengths"),
             (sampler([1, None], max_tokens=3), "lengths"), (sampler(memory=3, budget="1GiB"), "memory"), (sampler(max_tokens=3, rank="0"), "rank"),
             (sampler(memory=lambda items, longest: None, budget="1GiB"), "memory"), (sampler(memory=lambda items, longest: 1, budget="8"), "budget")])
 

@@ -39,7 +39,7 @@ class Same(unittest.TestCase):
             self.assertTrue(berth.compare_outputs(one, one))
             self.assertTrue(berth.compare_outputs(one, other, atol=1))
         self.assertTrue(berth.compare_outputs(2 ** 70, 2.0 ** 70))
-        for bad in ({1}, object(), numpy.array(["a"]), 1 << 2000):
+        for bad in ({1}, object(), numpy.array(["a"])):
             self.assertRaises(berth.InvalidRequest, berth.compare_outputs, bad, bad)
         for wrong in ({"atol": -1}, {"rtol": -1e-9}, {"atol": float("nan")}):
             self.assertRaises(berth.InvalidRequest, berth.compare_outputs, 1.0, 2.0, **wrong)
@@ -75,12 +75,28 @@ class Same(unittest.TestCase):
         self.assertTrue(berth.compare_outputs(one.bfloat16(), one.bfloat16() * 1.01))
         self.assertFalse(berth.compare_outputs(one, one * 1.01))
 
+    @unittest.skipUnless(HAS_NUMPY, "no numpy")
+    def test_results_of_different_kinds_are_different(self):
+        for one, other in (({"a": 1}, [1]), ([1], {"a": 1}), ({"a": 1}, 1), ({"a": {"b": 1}}, {"a": [1]}), (10 ** 400, 10 ** 400 + 1), (10 ** 400, 1.0),
+                           ([10 ** 400], [-10 ** 400])):
+            self.assertFalse(berth.compare_outputs(one, other), (one, other))
+        self.assertIn("the types of ['a']: dict and list", repr(berth.compare_outputs({"a": {"b": 1}}, {"a": [1]})))
+        self.assertTrue(berth.compare_outputs(10 ** 400, 10 ** 400))
+
+    @unittest.skipUnless(HAS_TORCH, "no PyTorch")
+    def test_a_tensor_without_numbers_is_named(self):
+        import torch
+        with self.assertRaisesRegex(berth.InvalidRequest, "meta"):
+            berth.compare_outputs(torch.zeros(2, device="meta"), torch.zeros(2))
+
     def test_seeds_have_a_range(self):
         if HAS_NUMPY:
             import numpy
             self.assertEqual(berth.reproducible(numpy.int64(7))[0].value, "7")
-        for seed in (-1, True, 1.5, 1 << 32):
-            self.assertRaises(berth.InvalidRequest, berth.reproducible, seed)
+        for seed in (-1, True, 1.5, 1 << 32, "1", None):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.reproducible(seed)
+            self.assertIn(f"seed: {seed!r} is not a whole number", str(caught.exception))
 
 
 class OnOne(OnAMachine):
@@ -189,22 +205,65 @@ print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy
             """
         self.assertEqual(self.prints(code), "no\nno\n")
 
+    @unittest.skipUnless(HAS_TORCH, "no PyTorch")
+    def test_a_profile_that_is_refused_is_in_nobodys_way(self):
+        code = """
+            import torch, tempfile, unittest.mock
+            place = tempfile.TemporaryDirectory()
+            def one():
+                with berth.profile(place.name + '/a.json', report=False) as seen: torch.ones(3)
+                print('operators' in seen.summary)
+            with torch.profiler.profile():
+                try: one()
+                except berth.InvalidRequest as problem: print('another profile' in str(problem), problem.hint)
+            one()
+            with unittest.mock.patch.object(torch.profiler.profile, '__enter__', side_effect=RuntimeError('of Kineto')):
+                try: one()
+                except berth.InvalidRequest as problem: print('of Kineto' in str(problem))
+            with berth.profile(place.name + '/b.json', report=False):
+                try: one()
+                except berth.InvalidRequest as problem: print('another profile' in str(problem))
+            one()
+            """
+        done = self.python(code)  # and PyTorch may warn
+        self.assertEqual((done.returncode, done.stdout), (0, "True one block around both\n" + "True\n" * 4), done.stderr)
+
+    def test_a_trace_that_cannot_be_written_takes_no_error_away(self):
+        code = """
+            import tempfile, warnings
+            for own in (None, ValueError('mine'), KeyboardInterrupt()):
+                place = tempfile.mkdtemp()
+                try:
+                    with warnings.catch_warnings(record=True) as said:
+                        warnings.simplefilter('always')
+                        with berth.profile(place + '/x.json', report=False) as seen:
+                            os.rmdir(place)
+                            if own: raise own
+                except BaseException as problem:
+                    print(problem is own, getattr(problem, 'id', None), [str(one.message).split(':')[0] for one in said], 'no trace: ' in seen.summary)
+            """
+        warned = "['the trace could not be written']"
+        self.assertEqual(self.prints(code), f"False E0008 [] True\nTrue None {warned} True\nTrue None {warned} True\n")
+
     @unittest.skipUnless(HAS_PROMETHEUS, "no prometheus_client")
     def test_prometheus_reads(self):
         code = """
             import urllib.request
             with berth.export_metrics(0) as metrics:
-                metrics['loss'] = 0.25; metrics.set('rate', 3, phase='train')
+                metrics['loss'] = 0.25; metrics.set('rate', 3, phase='train'); metrics.set('epoch', 2, name='a', value='b')
                 said = urllib.request.urlopen(f'http://127.0.0.1:{metrics.port}/metrics').read().decode()
-                for bad in (lambda: metrics.set('a b', 1), lambda: metrics.set('loss', 'x'), lambda: metrics.set('loss', 1, other='x')):
+                for bad in (lambda: metrics.set('a b', 1), lambda: metrics.set('loss', 'x'), lambda: metrics.set('loss', 1, other='x'), lambda: metrics.set(5, 1),
+                            lambda: metrics.set('berth_process_resident_bytes', 1), lambda: metrics.set('berth_device_power_milliwatts', 1),
+                            lambda: berth.export_metrics(0, address=5)):
                     try: bad()
                     except berth.InvalidRequest: print('no')
                 try: berth.export_metrics(metrics.port)
                 except berth.BerthError as problem: print(problem.id)
-            print('loss 0.25' in said, 'rate{phase="train"} 3.0' in said)
+            print('loss 0.25' in said, 'rate{phase="train"} 3.0' in said, 'epoch{name="a",value="b"} 2.0' in said)
+            print(said.count('# TYPE berth_process_resident_bytes'), 'berth_process_resident_bytes ' in said)
             print('berth_device_memory_total_bytes{device="0",name="NVIDIA GeForce RTX 4090",uuid="GPU-' in said)
             """
-        self.assertEqual(self.prints(code), "no\nno\nno\nE0916\nTrue True\nTrue\n")
+        self.assertEqual(self.prints(code), "no\n" * 7 + "E0916\nTrue True True\n1 True\nTrue\n")
 
     def test_bad_requests(self):
         code = """

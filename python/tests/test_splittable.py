@@ -123,7 +123,7 @@ class Refused(unittest.TestCase):
         looked = collections.deque()  # which can be known again, as a list cannot
 
         def mean(model, part):
-            looked.append(not torch.is_grad_enabled())
+            looked.append(bool(test_steps.looking))
             return F.cross_entropy(model(part[0]), part[1], ignore_index=-100)
 
         def all_of_them(part):

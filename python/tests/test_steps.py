@@ -15,6 +15,7 @@ import warnings
 from with_torch import HERE, torch
 
 import berth
+from berth import splittable
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 F = torch.nn.functional
@@ -223,6 +224,20 @@ class Gradients(unittest.TestCase):
         self.assertLess(relative(flat(other.parameters()), flat(model.parameters())), 1e-6)
 
 
+looking = []  # while a loss is compared with that of its parts
+
+
+def compared(*args, before=splittable.compared):
+    looking.append(1)
+    try:
+        return before(*args)
+    finally:
+        looking.pop()
+
+
+splittable.compared = compared
+
+
 class Failing:
     """A loss that runs out of memory on schedule, after it has drawn and written."""
 
@@ -231,7 +246,7 @@ class Failing:
 
     def __call__(self, model, part):
         size = len(part[0])
-        if torch.is_grad_enabled():  # else it is compared with its parts
+        if not looking:
             self.sizes.append(size)
         said = self.loss(model, part)
         if size > self.most:
@@ -266,6 +281,18 @@ class Recovery(unittest.TestCase):
         failing.sizes.clear()
         self.assertEqual(berth.split_step(model, failing, optimizer, batch, report=False).tries, 1, "the size that fitted is kept")
         self.assertEqual(failing.sizes, [3] * 4)
+
+    def test_parts_get_smaller_only_where_memory_runs_out(self):
+        chance, model, failing = random.Random(0), torch.nn.Linear(6, 1), Failing(self.loss, 40)
+        optimizer, largest = torch.optim.SGD(model.parameters(), 0.0), []
+        for items in (64, *(chance.randint(10, 80) for _ in range(100)), 64, 33, 64, 80):
+            done = berth.split_step(model, failing, optimizer, (torch.randn(items, 6), torch.randn(items, 1)), in_batch="allow", report=False)
+            largest.append((items, done.parts))
+        self.assertTrue(all(parts == -(-items // 32) for items, parts in largest), largest)
+        given = torch.nn.Linear(6, 1)
+        for parts, made in ((64, 64), (None, 1)):
+            done = berth.split_step(given, self.loss, torch.optim.SGD(given.parameters(), 0.0), (torch.randn(64, 6), torch.randn(64, 1)), parts=parts)
+            self.assertEqual(done.parts, made)
 
     def test_gradients_of_others_parameters_are_of_this_step_alone(self):
         """Of those that another optimizer steps: what they had before, and what this step adds, and nothing of a failed try."""

@@ -220,6 +220,23 @@ class Batches(unittest.TestCase):
         for wrong in ({"start": 0}, {"start": 10, "most": 5}, {"margin": 1.5}, {"least": True}):
             self.assertRaises(berth.InvalidRequest, berth.find_batch, print, **wrong)
 
+    def test_the_least_size_is_tried_before_it_is_said_not_to_fit(self):
+        for least, start, most, largest in ((1000, 1100, 4000, 1005), (1000, 1100, 4000, 999), (100, 110, 120, 101), (100, 100, 100, 100), (1, 8, 8, 0),
+                                            (1000, 1001, 4000, 1000), (50, 90, 100, 50)):
+            sizes = []
+
+            def trial(size):
+                sizes.append(size)
+                if size > largest:
+                    raise MemoryError
+            if largest < least:
+                self.assertRaises(berth.DoesNotFit, berth.find_batch, trial, least=least, start=start, most=most)
+                self.assertIn(least, sizes)
+            else:
+                found = berth.find_batch(trial, least=least, start=start, most=most)
+                self.assertTrue(0.95 * largest <= found <= largest, (found, largest))
+            self.assertLessEqual(len(sizes), math.log2(most - least + 1) + 3, sizes)
+
     def test_a_function_gets_smaller_batches_until_it_fits(self):
         sizes = []
 
@@ -402,7 +419,7 @@ class Batches(unittest.TestCase):
             x: list
             y: list
             train: bool = True
-        self.assertEqual(list(berth.chunked(Batch([1, 2, 3], "abc", False), 2)), [Batch([1, 2], "ab", False), Batch([3], "c", False)])
+        self.assertEqual(list(berth.chunked(Batch([1, 2, 3], "abc", False), 2)), [Batch([1, 2], "abc", False), Batch([3], "abc", False)])
         ordered, made = collections.OrderedDict(x=[1, 2]), collections.defaultdict(list, x=[1, 2])
         self.assertEqual([type(part) for one in (ordered, made) for part in berth.chunked(one, 1)], [type(ordered)] * 2 + [type(made)] * 2)
         self.assertEqual(next(berth.chunked(made, 1)).default_factory, list)
@@ -420,6 +437,30 @@ class Batches(unittest.TestCase):
                 ([Array(48, 64, 3), Array(32, 48, 3)], [[Array(48, 64, 3), Array(32, 48, 3)]]),
                 ([Array(3, 32, 32)] * 5, [[Array(3, 32, 32)] * 2, [Array(3, 32, 32)] * 2, [Array(3, 32, 32)]])):
             self.assertEqual(list(berth.chunked(batch, 2)), parts)
+
+    def test_images_in_a_dict_are_items_however_many_they_are(self):
+        for images in range(1, 6):
+            for channels in (1, 3, 4):
+                some = [Array(channels, 8, 8)] * images
+                for batch in ({"images": some}, {"images": some, "y": list(range(images))}, (some, [{"boxes": Array(2, 4)}] * images)):
+                    parts = list(berth.chunked(batch, 1))
+                    self.assertEqual([part["images"] if isinstance(part, dict) else part[0] for part in parts], [[Array(channels, 8, 8)]] * images)
+
+    def test_what_may_be_items_or_fields_is_refused_where_nothing_tells(self):
+        clouds = [Array(100, 3)] * 4
+        for batch in ({"clouds": clouds}, {"clouds": clouds, "mode": "train"}, {"bands": [Array(8, 4, 4)] * 4}):
+            with self.assertRaises(berth.InvalidRequest) as caught:
+                berth.chunked(batch, 2)
+            self.assertIn("nothing beside them tells", str(caught.exception))
+        self.assertEqual(next(berth.chunked({"clouds": clouds, "y": Array(4)}, 2)), {"clouds": clouds[:2], "y": Array(2)})
+        self.assertEqual(next(berth.chunked({"views": clouds, "y": Array(100)}, 2)), {"views": [Array(2, 3)] * 4, "y": Array(2)})
+
+    def test_a_text_among_fields_belongs_to_all_items(self):
+        for items in range(1, 8):
+            for mode in ("train", b"train"):
+                parts = list(berth.chunked({"x": list(range(items)), "mode": mode}, 2))
+                self.assertEqual({part["mode"] for part in parts}, {mode})
+        self.assertEqual(list(berth.chunked("abc", 2)), ["ab", "c"])
 
     def test_fields_side_by_side_are_fields(self):
         for batch, first in (

@@ -58,7 +58,7 @@ class Wheel(unittest.TestCase):
         pathlib.Path(folder, "run").mkdir(mode=0o700)
         done = subprocess.run([folder + "/bin/python", "-c", SEES], env=plain, cwd=folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(json.loads(done.stdout), [True, True, True, True, "gpus：-1 不是不小于 0 的整数 (E0104)"])
+        self.assertEqual(json.loads(done.stdout), [True, True, True, True, "gpus：-1 不是 0 到 1024 之间的整数 (E0104)"])
         for words in ([folder + "/bin/berth"], [folder + "/bin/python", "-m", "berth"]):
             said = subprocess.run([*words, "--version"], env=plain, cwd=folder, capture_output=True, text=True, check=True).stdout
             self.assertRegex(said, r"^berth \d")

@@ -65,11 +65,29 @@ std::string meant_python(const doctor::Tree& tree, const std::string& path) {
   return "berth doctor --python \"$(command -v python3)\"";
 }
 
+/// An environment beside one whose Python is gone: nothing of that is touched, for `venv --clear`
+/// deletes a folder's files, and `--upgrade` leaves a link to nothing as it is.
+std::string beside(const doctor::Tree& tree, const std::string& venv, const std::string& place) {
+  const auto trimmed = [](std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    return path;
+  };
+  const std::string given = trimmed(venv);
+  const std::string last = given.substr(given.rfind('/') + 1);
+  const bool is_name = last != "." && last != ".." && !given.starts_with('~');
+  const std::string shown = is_name ? given : trimmed(place);
+  for (int number = 1;; ++number) {
+    const std::string end = number == 1 ? "-new" : fmt::format("-new{}", number);
+    if (!tree.exists(trimmed(place) + end))
+      return "python3 -m venv " + shell_word(printable(shown + end));
+  }
+}
+
 /// What is inside of an environment, given for it; else how one is made.
 std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                        bool is_venv) {
   const std::string shown = shell_word(printable(venv.starts_with('~') ? place : venv));
-  if (is_venv) return "python3 -m venv --clear " + shown;
+  if (is_venv) return beside(tree, venv, place);
   if (!tree.exists(place)) return "python3 -m venv " + shown;
   std::string above = place;
   for (int i = 0; i < 3 && above.size() > 1; ++i) {
@@ -246,10 +264,29 @@ void try_kernels(const Context& context, doctor::Sources& sources) {
   sources.asked.probe = doctor::probe_target(sources, options);
 }
 
+/// "$VENV" of a variable that is not set is a word without letters, and would be taken for the
+/// folder that somebody stands in, or for the root.
+Status check_named(const Arguments& given) {
+  const auto nothing = [](const std::string& what) {
+    return Error{ErrorCode::kInvalidArgument, "E0825",
+                 text("{} is empty: nothing was named, as with a variable that is not set", what),
+                 "berth help doctor"};
+  };
+  for (const auto& [option, what] :
+       {std::pair("--venv", "--venv DIR"), std::pair("--python", "--python PATH"),
+        std::pair("--conda", "--conda NAME"), std::pair("--from", "--from DIR"),
+        std::pair("--record", "--record DIR"), std::pair("--error", "--error FILE")})
+    if (const auto value = given.value(option); value && value->empty()) return nothing(what);
+  for (const std::string& file : given.positional)
+    if (file.empty()) return nothing("FILE");
+  return Done{};
+}
+
 }  // namespace
 
 Status check_doctor_options(const Context& context) {
   const Arguments& given = context.arguments;
+  if (const Status named = check_named(given); !named) return named.error();
   const auto no = [](const char* one, std::string_view other) {
     return Error{ErrorCode::kInvalidArgument, "E0821", text("{} does not go with {}", one, other),
                  "berth help doctor"};

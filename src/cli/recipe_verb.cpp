@@ -2,6 +2,7 @@
 // machine, or for one that the options describe; or which of them stops it, and what to change.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
@@ -67,6 +68,28 @@ std::string newest_of(const std::string& driver) {
   return doctor::version_of(driver).size() < 3 ? driver + ".999" : driver;
 }
 
+/// "RTX 5090, GTX 1080 Ti" and "RTX 3090 and K80" name two.
+std::vector<std::string> names_in(const std::string& value) {
+  std::vector<std::string> names;
+  std::string name;
+  const auto finish = [&] {
+    if (!name.empty()) names.push_back(std::exchange(name, {}));
+  };
+  for (std::string_view part : split(value, ' ')) {
+    if (part == "and" || part == "&" || part == "+") {
+      finish();
+      continue;
+    }
+    for (std::size_t end = 0; !part.empty(); part.remove_prefix(std::min(end + 1, part.size()))) {
+      end = std::min(part.find_first_of(",;"), part.size());
+      if (end > 0) name += (name.empty() ? "" : " ") + std::string(part.substr(0, end));
+      if (end < part.size()) finish();
+    }
+  }
+  finish();
+  return names.empty() ? std::vector{value} : names;
+}
+
 Status describe(const Context& context, RecipeMachine& machine) {
   const Arguments& given = context.arguments;
   const auto driver = version(context, "--driver", 1, "550.54.14");
@@ -80,8 +103,9 @@ Status describe(const Context& context, RecipeMachine& machine) {
     machine.driver = *driver;
     if (!driver->empty()) machine.wish.driver = newest_of(*driver);
     machine.wish.driver_cuda = doctor::shipped_compatibility().cuda_of_driver(machine.wish.driver);
-    for (const std::string& name : given.values("--gpu"))
-      machine.gpus.push_back({name, doctor::shipped_compatibility().capability_as_said(name)});
+    for (const std::string& value : given.values("--gpu"))
+      for (const std::string& name : names_in(value))
+        machine.gpus.push_back({name, doctor::shipped_compatibility().capability_as_said(name)});
     if (!capability->empty()) {
       if (machine.gpus.empty()) machine.gpus.push_back({"", ""});
       for (auto& gpu : machine.gpus) gpu.capability = *capability;
@@ -91,8 +115,27 @@ Status describe(const Context& context, RecipeMachine& machine) {
   return Done{};
 }
 
+Error has_no_capability(const std::string& gpu, const std::string& maker, const Wish& wish) {
+  const std::string there =
+      std::string("berth env --format pip --framework ") + doctor::word_of(wish.framework) + "   ";
+  if (maker == "Jetson")
+    return {
+        ErrorCode::kInvalidArgument, "E0835",
+        text("{}: what runs on a Jetson its JetPack says, which only the Jetson itself shows", gpu),
+        there + text("(on the Jetson)")};
+  return {ErrorCode::kInvalidArgument, "E0835",
+          text("{}: that is {}'s, and has no compute capability; a recipe for it is made where it "
+               "is",
+               gpu, maker),
+          there + text("(on that machine)")};
+}
+
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
+    // Nobody who says a capability is told better.
+    if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
+        gpu.capability.empty() && machine.is_another && !maker.empty())
+      return has_no_capability(printable(gpu.name), maker, machine.wish);
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("nobody here knows the compute capability of the {}", printable(gpu.name)),
@@ -135,6 +178,29 @@ std::string described(const RecipeMachine& machine) {
   return list(parts);
 }
 
+/// Adds where the builds are that the configured index does not have.
+void tell_other_index(const RecipeMachine& machine, const std::string& same, Error& error) {
+  const Wish& wish = machine.wish;
+  error.id = "E0834";
+  if (wish.tags_only && wish.framework != Framework::kTorch) {
+    error.message += "\n  " + text("{} is an index of PyTorch's builds, and has no {}",
+                                   machine.index.named(), doctor::name_of(wish.framework));
+    error.hint = text("PIP_INDEX_URL=URL {}   (PyPI, or your mirror of it)", same);
+    return;
+  }
+  error.message +=
+      "\n  " +
+      (wish.tags_only
+           ? text("{} has some of PyTorch's builds alone, and none of them does; others are in "
+                  "PyTorch's own index",
+                  machine.index.named())
+           : text("{} has PyPI's builds alone, and none of them does; others are in PyTorch's own "
+                  "index",
+                  machine.index.named()));
+  error.hint = text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
+                    doctor::kTorchIndex);
+}
+
 /// One sentence a change, then the commands.
 Error no_recipe(const RecipeMachine& machine, const std::string& format, const Arguments& given) {
   const Wish& wish = machine.wish;
@@ -157,15 +223,7 @@ Error no_recipe(const RecipeMachine& machine, const std::string& format, const A
   const auto hint = [&](const std::string& line) {
     error.hint += (error.hint.empty() ? "" : "\n") + line;
   };
-  if (changes.another_index) {
-    error.id = "E0834";
-    error.message += "\n  " + text(
-                                  "{} has PyPI's builds alone, and none of them does; others are "
-                                  "in PyTorch's own index",
-                                  machine.index.named());
-    hint(text("{} URL   (your mirror of {}, or that itself)", same + " --torch-index",
-              doctor::kTorchIndex));
-  }
+  if (changes.another_index) tell_other_index(machine, same, error);
   if (changes.driver_too_new) {
     error.id = "E0831";
     error.message +=
@@ -315,6 +373,12 @@ Result<int> print_recipe(const Context& context) {
   order.target = facts.python;
   machine.index = order.index =
       format == RecipeFormat::kPip ? facts.packages.of(facts.python) : facts.packages.pip;
+  const doctor::PackageIndex& uv = facts.packages.uv;
+  const bool for_uv = format == RecipeFormat::kPip && &facts.packages.of(facts.python) == &uv;
+  if (uv.main && !for_uv)
+    machine.notes.push_back(
+        text("uv is set to {} ({}), which pip does not read: this is a recipe for pip",
+             printable(uv.main->url), uv.main->from));
   doctor::keep_to(order.index, machine.wish);
   machine.wish.no_toolkit = format == RecipeFormat::kDockerfile;
   std::string torch_index = context.arguments.value("--torch-index").value_or("");

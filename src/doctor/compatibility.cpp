@@ -33,38 +33,90 @@ std::string Compatibility::driver_made_for(std::string_view cuda) const {
   return lowest;
 }
 
-std::string Compatibility::capability_of(std::string_view gpu_name) const {
-  if (gpu_name.starts_with("NVIDIA ")) gpu_name.remove_prefix(7);
-  const GpuFamily* best = nullptr;
-  for (const GpuFamily& row : families)
-    if (gpu_name.starts_with(row.begins) &&
-        (best == nullptr || row.begins.size() > best->begins.size()))
-      best = &row;
-  return best == nullptr ? "" : best->capability;
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
-std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
-  if (std::string exact = capability_of(gpu_name); !exact.empty()) return exact;
-  const auto lower = [](std::string_view text) {
-    std::string out(text);
-    for (char& c : out)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return out;
-  };
-  const std::string said = lower(gpu_name);
+bool is_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+/// The name begins so, with that many digits more, and its word or number does not go on: an H100
+/// is no H1000.
+bool begins_with(std::string_view name, std::string_view begins, int digits = 0) {
+  if (begins.empty() || !name.starts_with(begins)) return false;
+  char last = begins.back();
+  name.remove_prefix(begins.size());
+  for (; digits > 0; --digits) {
+    if (name.empty() || !is_digit(name.front())) return false;
+    last = name.front();
+    name.remove_prefix(1);
+  }
+  if (name.empty()) return true;
+  return !(is_digit(last) && is_digit(name.front())) &&
+         !(is_letter(last) && is_letter(name.front()));
+}
+
+/// The family with the longest beginning that fits. `fold` is what both sides are compared by.
+template <typename Fold>
+const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_view name,
+                           Fold fold) {
+  const GpuFamily* best = nullptr;
+  for (const GpuFamily& row : families)
+    if (begins_with(name, fold(row.begins), row.digits) &&
+        (best == nullptr || row.begins.size() > best->begins.size()))
+      best = &row;
+  return best;
+}
+
+const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, const std::string& said) {
   // "RTX 4000" is a workstation's: GeForce's numbers do not end in 000.
   const bool workstation = said.find("000") != std::string::npos;
   for (const char* before :
        {"", "geforce ", "geforce rtx ", "geforce gtx ", "tesla ", "quadro ", "rtx "}) {
     if (workstation && std::string_view(before).starts_with("geforce")) continue;
-    const std::string name = before + said.substr(said.starts_with("nvidia ") ? 7 : 0);
-    const GpuFamily* best = nullptr;
-    for (const GpuFamily& row : families)
-      if (name.starts_with(lower(row.begins)) &&
-          (best == nullptr || row.begins.size() > best->begins.size()))
-        best = &row;
-    if (best != nullptr) return best->capability;
+    if (const GpuFamily* found = family_of(families, before + said, lower)) return found;
   }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string Compatibility::capability_of(std::string_view gpu_name) const {
+  if (gpu_name.starts_with("NVIDIA ")) gpu_name.remove_prefix(7);
+  const GpuFamily* found =
+      family_of(families, gpu_name, [](std::string_view begins) { return begins; });
+  return found == nullptr ? "" : found->capability;
+}
+
+std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
+  std::string said = lower(gpu_name);
+  if (said.starts_with("nvidia ")) said.erase(0, 7);
+  const GpuFamily* found = family_as_said(families, said);
+  if (found == nullptr) return "";
+  // One more GPU behind its name: "RTX 3090 and K80".
+  for (std::size_t at = said.find(' '); at != std::string::npos; at = said.find(' ', at + 1)) {
+    const GpuFamily* other = family_as_said(families, said.substr(at + 1));
+    if (other != nullptr && other != found) return "";
+  }
+  return found->capability;
+}
+
+std::string Compatibility::other_maker(std::string_view gpu_name) const {
+  std::string said = lower(gpu_name);
+  if (said.starts_with("nvidia ")) said.erase(0, 7);
+  for (const auto& [maker, names] : other_gpus)
+    for (const std::string& begins : names)
+      if (begins_with(said, lower(begins))) return maker;
   return "";
 }
 

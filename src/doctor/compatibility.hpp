@@ -70,14 +70,6 @@ struct OnnxRelease {
 struct KnownBad {
   std::string package, version, what, use, source;
 };
-/// Libraries that a package opens by name; where `with` is there, `use` is the package for it.
-struct Opens {
-  std::string package, versions;
-  std::vector<std::string> libraries;
-  std::string use, with, source;
-  std::string cuda;       // whose libraries they are; "" not told
-  bool x86_only = false;  // its wheels for aarch64 are for the processor
-};
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {
   std::string package, versions, call, source;
@@ -157,6 +149,7 @@ struct JetsonCuda {
 };
 struct GpuFamily {
   std::string begins, capability;
+  int digits = 0;  // that follow
 };
 
 struct Compatibility {
@@ -168,7 +161,7 @@ struct Compatibility {
   std::vector<TensorflowRelease> tensorflow;
   std::vector<JaxPlugin> jax;
   std::vector<JaxRelease> jax_releases;
-  std::vector<CondaJaxlib> conda_jaxlibs, jaxlib_wheels;  // build of these: behind their plus
+  std::vector<CondaJaxlib> conda_jaxlibs, jaxlib_wheels;  // of wheels: what is behind the plus
   std::vector<CupyWheel> cupy;
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
@@ -187,6 +180,7 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
+  std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": how their names begin
   std::vector<IntelKernel> intel_kernels, amd_kernels;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
@@ -216,10 +210,11 @@ struct Compatibility {
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
   /// The driver that came with this CUDA; "" not known.
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;
-  /// By a GPU's name, with or without "NVIDIA "; "" not known.
+  /// By a GPU's name, with or without "NVIDIA "; "" not known. As people say it: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
-  /// By what people call it: "RTX 4090", "4090", "t4"; "" not known.
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
+  /// "AMD", "Intel" or "Jetson" of what people call such a GPU; "" it is none.
+  [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// The cuDNN that a build of PyTorch's was made with; "" not known.
   [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;

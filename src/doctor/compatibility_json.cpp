@@ -142,7 +142,8 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
                            word(row, "use"), word(row, "with"), word(row, "source"),
-                           word(row, "cuda"), is_true(row, "x86_only")});
+                           word(row, "cuda"), is_true(row, "without_number"),
+                           is_true(row, "x86_only")});
   for (const json& row : at(document, "compat/wheel_search/rows"))
     known.wheel_searchers.push_back(
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});
@@ -184,7 +185,9 @@ void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))
     known.rocm_wheels.push_back({word(row, "rocm"), words(row, "gfx")});
   for (const json& row : at(document, "gpu_families/families/rows"))
-    known.families.push_back({word(row, "begins"), word(row, "cc")});
+    known.families.push_back({word(row, "begins"), word(row, "cc"), number(row, "digits")});
+  for (const json& row : at(document, "gpu_families/others/rows"))
+    known.other_gpus[word(row, "maker")] = words(row, "begins");
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
   for (const auto& [table, into] : {std::pair{"intel_kernel", &known.intel_kernels},

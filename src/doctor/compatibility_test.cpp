@@ -57,6 +57,9 @@ TEST_CASE("a GPU is known by the longest beginning of its name") {
   CHECK(known.capability_of("NVIDIA A100-SXM4-40GB") == "8.0");
   CHECK(known.capability_of("NVIDIA A10") == "8.6");
   CHECK(known.capability_of("GeForce GTX 1050 Ti") == "6.1");
+  CHECK(known.capability_of("GeForce RTX 2050") == "8.6");
+  CHECK(known.capability_of("GeForce RTX 2060") == "7.5");
+  CHECK(known.capability_of("NVIDIA GB102").empty());  // no GB10
   CHECK(known.capability_of("something new").empty());
 }
 
@@ -84,8 +87,28 @@ TEST_CASE("a GPU is known by what people call it") {
         std::pair("GTX 1080 Ti", "6.1"), std::pair("1660", "7.5"), std::pair("P100", "6.0"),
         std::pair("h100", "9.0"), std::pair("nvidia a100", "8.0"), std::pair("A6000", "8.6"),
         std::pair("titan v", "7.0"), std::pair("RTX 6000 Ada", "8.9"), std::pair("5090", "12.0"),
-        std::pair("RTX 4000", "7.5"), std::pair("Voodoo", ""), std::pair("", "")}) {
+        std::pair("RTX 4000", "7.5"), std::pair("T1000", "7.5"), std::pair("MX150", "6.1"),
+        std::pair("GTX 780", "3.5"), std::pair("GTX 780M", "3.0"), std::pair("Tesla T4", "7.5"),
+        std::pair("A100 PCIe 40GB", "8.0"), std::pair("Quadro M5000M / M5000 SE", "5.2"),
+        std::pair("Voodoo", ""), std::pair("", ""),
+        // A number that goes on is another model's, and two GPUs are not one.
+        std::pair("H1000", ""), std::pair("T4000", ""), std::pair("RTX 30900", ""),
+        std::pair("RTX 30", ""), std::pair("A100000", ""), std::pair("RTX 3090 and K80", ""),
+        std::pair("RTX 3090 GTX 1080 Ti", "")}) {
     CAPTURE(named.first);
     CHECK(known.capability_as_said(named.first) == named.second);
+  }
+}
+
+TEST_CASE("a GPU that has no compute capability is known by who makes it") {
+  const Compatibility& known = shipped_compatibility();
+  for (const auto& named :
+       {std::pair("MI300X", "AMD"), std::pair("AMD Instinct MI250", "AMD"),
+        std::pair("RX 7900 XTX", "AMD"), std::pair("Arc A770", "Intel"),
+        std::pair("Orin", "Jetson"), std::pair("NVIDIA Jetson AGX Thor", "Jetson"),
+        std::pair("MX150", ""), std::pair("Mickey", ""), std::pair("Quadro RTX 4000", ""),
+        std::pair("A3800", ""), std::pair("", "")}) {
+    CAPTURE(named.first);
+    CHECK(known.other_maker(named.first) == named.second);
   }
 }

@@ -64,8 +64,10 @@ bool may_explain(std::string_view patterns, const Finding& cause, const Finding&
   for (const std::string_view pattern : split(patterns, ' '))
     if (!pattern.empty() && matches(pattern, other.id)) return true;
   // A probe shows that something fails, and never why: whatever keeps from the GPU below explains
-  // it.
-  return other.id.starts_with("PRB") && weight_of(cause.severity) == 2 && cause.layer < other.layer;
+  // it. So does whatever is wrong with the machine for a driver that fails for no known reason.
+  if (weight_of(cause.severity) != 2) return false;
+  return (other.id.starts_with("PRB") && cause.layer < other.layer) ||
+         (other.id == "DRV28" && cause.layer <= Layer::kContainer);
 }
 
 /// A finding says that something cannot work, and every framework of the target has just done it:

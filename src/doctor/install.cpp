@@ -39,9 +39,12 @@ IndexChoice index_of(const Build& build, const PackageIndex& configured,
                      const std::string& torch_index) {
   if (build.tag.empty()) return {};
   if (!torch_index.empty()) return {torch_index + "/" + build.tag};
+  if (const std::string all = configured.all_of_torch(); !all.empty())
+    return {all + "/" + build.tag};
   if (configured.is_mirror()) {
     const auto tags = configured.tags();
-    if (build.on_pypi || std::find(tags.begin(), tags.end(), build.tag) != tags.end()) return {};
+    const bool on_pypi = build.on_pypi && !configured.has_torch_alone();
+    if (on_pypi || std::find(tags.begin(), tags.end(), build.tag) != tags.end()) return {};
     return {"${TORCH_INDEX:?" + std::string(kTorchIndex) + "}/" + build.tag, true};
   }
   // PyPI's build for the CPU is that for CUDA, which is larger.
@@ -50,8 +53,10 @@ IndexChoice index_of(const Build& build, const PackageIndex& configured,
 }
 
 void keep_to(const PackageIndex& configured, Wish& wish) {
-  wish.pypi_only = configured.is_mirror();
   wish.tags = configured.tags();
+  wish.tags_only = configured.has_torch_alone();
+  wish.pypi_only = configured.is_mirror() &&
+                   (wish.framework != Framework::kTorch || configured.all_of_torch().empty());
 }
 
 std::string shell_words(const Recipe& recipe, const IndexChoice& index) {

@@ -48,7 +48,7 @@ std::optional<Recipe> recipe_of(const Compatibility& known, const Wish& wish, co
 bool is_open_to(const Wish& wish, const Build& build) {
   return !(wish.no_toolkit && build.needs_toolkit) &&
          (wish.python.empty() || in_range(wish.python, build.python)) &&
-         (!wish.pypi_only || build.on_pypi ||
+         (!wish.pypi_only || (build.on_pypi && !wish.tags_only) ||
           std::find(wish.tags.begin(), wish.tags.end(), build.tag) != wish.tags.end());
 }
 

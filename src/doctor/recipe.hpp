@@ -21,6 +21,7 @@ struct Wish {
   bool planned = false;           // another machine's: nothing shows that its driver runs its GPUs
   bool pypi_only = false;         // packages come from a mirror of PyPI, which has no other builds,
   std::vector<std::string> tags;  // but for these, which another configured index has
+  bool tags_only = false;         // and PyPI's own are not there
   bool no_toolkit = false;        // an image without one
   std::string keep;               // the release to stay with, if one of its builds will do
 };

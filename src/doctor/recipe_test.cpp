@@ -169,6 +169,40 @@ TEST_CASE("behind a mirror of PyPI only builds that PyPI has are taken") {
   CHECK(changes_for(known(), wish).another_index);
 }
 
+TEST_CASE("an index of PyTorch's builds in PyPI's place has these, and no other package") {
+  PackageIndex index;
+  index.main = IndexAddress{"https://download.pytorch.org/whl/cu121", "PIP_INDEX_URL"};
+  Wish wish = wish_for(Framework::kTorch, "3.11", "580.95.05", "9.0");
+  keep_to(index, wish);
+  const auto recipe = recipe_for(known(), wish);
+  REQUIRE(recipe);
+  CHECK(recipe->build.tag == "cu121");
+  CHECK(recipe->build.release == "2.5");  // the last for that CUDA
+  CHECK(index_of(recipe->build, index).url.empty());
+  wish.python = "3.14";
+  CHECK_FALSE(recipe_for(known(), wish));
+  CHECK(changes_for(known(), wish).another_index);
+  Wish jax = wish_for(Framework::kJax, "3.11", "580.95.05", "9.0");
+  keep_to(index, jax);
+  CHECK_FALSE(recipe_for(known(), jax));
+  // Beside PyPI, or as the index of all builds, it keeps nothing out.
+  index.extra.push_back({"https://pypi.org/simple", "PIP_EXTRA_INDEX_URL"});
+  keep_to(index, jax);
+  CHECK(recipe_for(known(), jax));
+  index.extra.clear();
+  index.main = IndexAddress{"https://mirror.lab/whl", "PIP_INDEX_URL"};
+  wish.python = "3.12";
+  keep_to(index, wish);
+  const auto newest = recipe_for(known(), wish);
+  REQUIRE(newest);
+  CHECK(newest->build.release == known().torch.front().version);
+  CHECK(index_of(newest->build, index).url == "https://mirror.lab/whl/" + newest->build.tag);
+  // Of nightly builds none is a release.
+  index.main = IndexAddress{"https://download.pytorch.org/whl/nightly/cu130", "PIP_INDEX_URL"};
+  keep_to(index, wish);
+  CHECK_FALSE(recipe_for(known(), wish));
+}
+
 TEST_CASE("a planned driver must be one that runs the GPU at all") {
   Wish wish = wish_for(Framework::kCupy, "3.12", "550.54.14", "12.0");
   CHECK(recipe_for(known(), wish));
@@ -179,6 +213,15 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   volta.planned = true;
   CHECK_FALSE(recipe_for(known(), volta));
   CHECK(changes_for(known(), volta).driver_too_new);
+  Wish kepler = wish_for(Framework::kTorch, "3.11", "550.54.14", "3.7");
+  kepler.planned = true;
+  CHECK_FALSE(recipe_for(known(), kepler));
+  CHECK(changes_for(known(), kepler).last_branch == 470);
+  // What toolkits have left out, drivers leave out as well, sooner or later.
+  for (const ArchToolkits& row : known().archs) {
+    CAPTURE(row.capability);
+    CHECK(row.last.empty() == (row.last_branch == 0));
+  }
 }
 
 TEST_CASE("a known bad release is left out by its number") {

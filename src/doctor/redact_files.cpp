@@ -46,8 +46,8 @@ std::string engine_settings(std::string_view text) {
       if (quote == line.size() || line[quote] == '#') break;
       const std::size_t end = std::min(line.find(line[quote], quote + 1), line.size());
       const std::string_view word = line.substr(quote + 1, end - quote - 1);
-      const bool is_asked =
-          word.find("://") == std::string_view::npos && contains_any(word, kEngineWords);
+      const bool is_asked = word.find("://") == std::string_view::npos &&
+                            (word == "cri" || contains_any(word, kEngineWords));
       told += line[quote] + (is_asked || word.empty() ? std::string(word) : "…");
       if (end < line.size()) told += line[end];
       at = end + 1;

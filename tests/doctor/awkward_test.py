@@ -45,6 +45,24 @@ def places_of_a_python(berth, folder):
     assert f"python3 -m venv {folder}/none" in told, told
 
 
+def nothing_is_deleted(berth, folder):
+    """A name that is empty, as "$VENV" of a variable that is not set, names no folder; and no hint empties one."""
+    for option in ("--venv", "--python", "--conda", "--from", "--record", "--error"):
+        told = run(berth, folder, option, "", code=(2,)).stderr
+        assert f"{option} " in told and "nothing was named" in told and "(E0825)" in told and "-m venv" not in told, told
+    assert "(E0825)" in run(berth, folder, "", code=(2,)).stderr
+    make_venv(folder / "gone")
+    for name in os.listdir(folder / "gone/bin"):
+        os.unlink(folder / "gone/bin" / name)
+    os.symlink("/nowhere/python3.9", folder / "gone/bin/python")
+    (folder / "gone/precious.txt").write_text("mine")
+    for where, word, new in ((folder, "gone", "gone-new"), (folder, "gone/", "gone-new"), (folder / "gone", ".", f"{folder}/gone-new")):
+        told = run(berth, where, "--venv", word, code=(2,)).stderr
+        assert f"hint: python3 -m venv {new}\n" in told, told
+    (folder / "gone-new").mkdir()
+    assert "hint: python3 -m venv gone-new2\n" in run(berth, folder, "--venv", "gone", code=(2,)).stderr
+
+
 def no_python(berth, folder):
     empty, closed = folder / "empty", folder / "none"
     empty.mkdir()
@@ -140,6 +158,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder).resolve()
         places_of_a_python(berth, folder)
+        nothing_is_deleted(berth, folder)
         no_python(berth, folder)
         files(berth, folder)
         bundles(berth, folder)

@@ -67,7 +67,7 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
     times: Tuple[Optional[float], Optional[float]] = (None, None)
     off_by = None
     if samples is not None:
-        was = before.training
+        modes = [(one, one.training) for model in (before, after) for one in model.modules()]  # a frozen layer has its own
         before.eval()
         after.eval()
         try:
@@ -77,8 +77,12 @@ def _report(torch: Any, what: str, before: Any, after: Any, samples: Any, after_
             if "not implemented for" not in str(why):
                 raise
             raise Unsupported(text("an operation of the model has no {} here: {}", what, why), "E0570", text("'bf16', or another device")) from why
+        except TypeError as why:
+            raise InvalidRequest(text("samples: the model cannot be called with this {}: {}", type(samples).__name__, why),
+                                 hint=text("a tensor, a tuple of arguments, or a dict of named ones")) from why
         finally:
-            before.train(was)
+            for one, training in modes:
+                one.training = training
         times, off_by = (first, second), drift(expected, given)
     else:
         notes.append(text("neither latency nor drift was looked at: samples= gives them"))

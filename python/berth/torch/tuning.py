@@ -113,10 +113,13 @@ def _switches(torch: Any, holder: Dict[str, Any]) -> List[_Switch]:
 
 
 class _State:
-    """The model, the optimizer and the random numbers, so that each trial does the same work."""
+    """The model, its gradients, the optimizer and the random numbers, so that each trial does the same work."""
 
     def __init__(self, model: Any, optimizer: Any) -> None:
         self._model, self._optimizer, self._random = model, optimizer, kept()
+        parameters = list(model.parameters()) if model is not None else []
+        parameters += [one for group in optimizer.param_groups for one in group["params"]] if optimizer is not None else []
+        self._gradients = [(one, one.grad, None if one.grad is None else one.grad.clone()) for one in parameters]
         self._held = copy.deepcopy(model.state_dict()) if model is not None else None
         self._stepped = copy.deepcopy(optimizer.state_dict()) if optimizer is not None else None
 
@@ -125,6 +128,10 @@ class _State:
             self._model.load_state_dict(self._held)
         if self._stepped is not None:
             self._optimizer.load_state_dict(copy.deepcopy(self._stepped))
+        for one, gradient, held in self._gradients:
+            one.grad = gradient
+            if gradient is not None:
+                gradient.detach().copy_(held)
         self._random.restore()
 
 
@@ -138,7 +145,7 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
         Does a step and gives something of it to compare: the loss, or outputs. It is called with the model where one is given (compiled it is
         another object), else with nothing.
     model, optimizer : optional
-        Put back between trials and at the end, so that trials train nothing. Without them a step that trains drifts by that.
+        Put back between trials and at the end, gradients too, so that trials train nothing. Without them a step that trains drifts by that.
     repeat, seconds
         So many calls each, or as many as fit; the fastest counts. Compiling comes on top.
     win : float
@@ -173,13 +180,15 @@ def tune(step: Callable[..., Any], *, model: Any = None, optimizer: Any = None, 
         # The same work in each call; a copy of the last result, as another call may write over it.
         took, most, result = timed(torch, lambda: step(holder["model"]) if model is not None else step(), repeat, seconds, state.restore)
         return took, most, copy.deepcopy(_detached(result))
-    best, memory, first = measured()
-    found = TuneReport([Trial("as it is", best, 1.0, memory, 0.0, True)])
-    for switch in _switches(torch, holder):
-        trial = _tried(switch, measured, best, first, (win, tolerance))
-        best = trial.seconds if trial.kept and trial.seconds is not None else best
-        found.append(trial)
-    state.restore()
+    try:
+        best, memory, first = measured()
+        found = TuneReport([Trial("as it is", best, 1.0, memory, 0.0, True)])
+        for switch in _switches(torch, holder):
+            trial = _tried(switch, measured, best, first, (win, tolerance))
+            best = trial.seconds if trial.kept and trial.seconds is not None else best
+            found.append(trial)
+    finally:
+        state.restore()
     found.model = holder["model"]
     if report:
         print(repr(found), file=sys.stderr)

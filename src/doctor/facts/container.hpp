@@ -21,6 +21,12 @@ struct CdiSpec {
   unsigned uvm_major = 0;                  // that it gives /dev/nvidia-uvm; 0: it names none
 };
 
+/// A file of settings of what starts a node's containers.
+struct RuntimeSettings {
+  std::string path;  // "/etc/containerd/config.toml"
+  std::string text;
+};
+
 /// What starts containers on this machine.
 struct ContainerEngines {
   Fact<std::string> docker;          // path of dockerd, of a package
@@ -28,12 +34,12 @@ struct ContainerEngines {
   Fact<std::string> docker_snap;     // folder of Docker from a snap
   Fact<std::string> docker_desktop;  // folder of Docker Desktop
   Fact<std::string> podman;
-  Fact<std::string> podman_version;                 // as dpkg has it
-  Fact<std::string> kubelet;                        // a trace of a kubelet: this machine is a node
-  Fact<std::string> daemon_json, snap_daemon_json;  // Docker's settings
-  Fact<std::string> node_runtimes;   // settings of containerd and CRI-O, one after another
-  Fact<std::string> toolkit;         // path of NVIDIA's runtime or of its hook
-  Fact<std::string> toolkit_config;  // /etc/nvidia-container-runtime/config.toml
+  Fact<std::string> podman_version;                  // as dpkg has it
+  Fact<std::string> kubelet;                         // a trace of a kubelet: this machine is a node
+  Fact<std::string> daemon_json, snap_daemon_json;   // Docker's settings
+  Fact<std::vector<RuntimeSettings>> node_runtimes;  // containerd's and CRI-O's; absent: none
+  Fact<std::string> toolkit;                         // path of NVIDIA's runtime or of its hook
+  Fact<std::string> toolkit_config;                  // /etc/nvidia-container-runtime/config.toml
   /// The program that toolkit_config names for ldconfig, where it is not there.
   Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // of every spec folder

@@ -31,6 +31,11 @@ struct DeviceNode {
   Node node;
 };
 
+struct BuildLog {
+  std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
+  std::vector<std::string> lines;
+};
+
 struct NvidiaFacts {
   Fact<std::string> module_version;                     // of the loaded one
   Fact<bool> open_module;                               // the flavour of the loaded one
@@ -39,6 +44,8 @@ struct NvidiaFacts {
   Fact<std::vector<ModuleFile>> modules_on_disk;
   Fact<std::vector<std::string>> kernels_on_disk;
   Fact<std::string> source;  // "/usr/src/nvidia-535.129.03", for DKMS
+  /// What DKMS or akmods left of a build for the running kernel that failed.
+  Fact<BuildLog> build_log;
   Fact<std::vector<ModprobeLine>> modprobe;
   Fact<std::string> remover;  // a udev rule that takes NVIDIA's functions off the bus
   Fact<std::vector<DriverLibrary>> libraries;  // where a distribution or NVIDIA puts them
@@ -58,6 +65,7 @@ struct NvidiaFacts {
 };
 
 [[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);
 [[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
     const Tree& tree, const Fact<std::vector<std::string>>& kernels);
 

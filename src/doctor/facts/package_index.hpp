@@ -28,6 +28,10 @@ struct PackageIndex {
 
   /// Something else takes PyPI's place.
   [[nodiscard]] bool is_mirror() const;
+  /// In its place stand builds of PyTorch's alone: those of `tags()`.
+  [[nodiscard]] bool has_torch_alone() const;
+  /// The address is that of all of them, "…/whl"; "" it is not.
+  [[nodiscard]] std::string all_of_torch() const;
   /// What their addresses end in: PyTorch's own indices, and mirrors of them, are named by a build.
   [[nodiscard]] std::vector<std::string> tags() const;
   /// The mirror, or what is known of it: "https://mirror.lab/simple", "/etc/pip.conf".

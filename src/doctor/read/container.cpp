@@ -55,16 +55,18 @@ Fact<std::string> package_version(const Tree& tree, const std::string& package) 
       });
 }
 
-Fact<std::string> all_texts(const Tree& tree, std::initializer_list<const char*> paths) {
-  std::string texts;
-  bool any = false;
-  for (const char* path : paths) {
-    const auto text = tree.read(path, 1 << 20);
+Fact<std::vector<RuntimeSettings>> node_runtimes(const Tree& tree) {
+  std::vector<RuntimeSettings> found;
+  for (const char* path :
+       {"/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml",
+        "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+        "/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "/etc/crio/crio.conf",
+        "/etc/crio/crio.conf.d/99-nvidia.conf", "/etc/crio/crio.conf.d/99-nvidia.toml"}) {
+    auto text = tree.read(path, 1 << 20);
     if (text.is_unreadable()) return text.why();
-    any = any || text;
-    texts += text.value_or("");
+    if (text) found.push_back({path, *std::move(text)});
   }
-  return any ? Fact<std::string>(texts) : Fact<std::string>();
+  return found.empty() ? Fact<std::vector<RuntimeSettings>>() : std::move(found);
 }
 
 Fact<std::string> char_links_rule(const Tree& tree) {
@@ -114,11 +116,7 @@ ContainerEngines engines_of(const Tree& tree) {
                                   "/var/lib/rancher/k3s", "/var/lib/rancher/rke2"});
   found.daemon_json = tree.read("/etc/docker/daemon.json");
   found.snap_daemon_json = tree.read("/var/snap/docker/current/config/daemon.json");
-  found.node_runtimes = all_texts(
-      tree, {"/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml",
-             "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-             "/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "/etc/crio/crio.conf",
-             "/etc/crio/crio.conf.d/99-nvidia.conf", "/etc/crio/crio.conf.d/99-nvidia.toml"});
+  found.node_runtimes = node_runtimes(tree);
   found.toolkit = first_of(
       tree,
       {"/usr/bin/nvidia-container-runtime-hook", "/usr/bin/nvidia-container-toolkit",

@@ -28,11 +28,19 @@ constexpr auto kProviders = std::to_array<Provider>({
     {"libc10.so", "_ZN3c10"},
     {"libc10.so", "_ZNK3c10"},
     {"libc10_cuda.so", "_ZN3c104cuda"},
+    {"libmkl_core.so", "iJIT_"},
 });
 
 constexpr auto kCuda = std::to_array<std::string_view>(
     {"libcudart.so", "libcublas", "libcudnn", "libnvJitLink.so", "libcufft.so", "libcurand.so",
      "libcusolver.so", "libcusparse.so", "libnccl.so", "libnvrtc.so"});
+
+/// Of glibc, of compilers and of the interpreter: where one is not recorded, it is not missed. The
+/// driver's and PyTorch's own, which is imported first, other rules look for.
+constexpr auto kNotMissed = std::to_array<std::string_view>(
+    {"ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
+     "libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so", "libpython", "libz.so",
+     "linux-vdso", "libcuda.so", "libnvidia-", "libtorch", "libc10"});
 
 bool begins(std::string_view name, std::span<const std::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
@@ -52,6 +60,8 @@ struct Part {
 constexpr auto kParts = std::to_array<Part>({
     {"torch", "/torch/lib", "libtorch_global_deps.so"},
     {"torch", "/torch/lib", "libtorch_cuda.so"},
+    {"torch", "/torch/lib", "libtorch_hip.so"},
+    {"torch", "/torch/lib", "libtorch_cpu.so"},
     {"torch", "/torch/lib", "libtorch_python.so"},
     {"flash-attn", "", "flash_attn_2_cuda"},
     {"causal-conv1d", "", "causal_conv1d_cuda"},
@@ -186,7 +196,7 @@ class Imports {
   std::vector<LinkedLibrary> missing_libraries() const {
     std::vector<LinkedLibrary> found;
     for (const LoadedObject& one : loader_.objects()) {
-      if (!one.path.empty() || one.loader < 0 || !begins(one.name, kCuda)) continue;
+      if (!one.path.empty() || one.loader < 0 || begins(one.name, kNotMissed)) continue;
       // Opened by name, and possibly not needed at all: only what another file links to counts.
       const LoadedObject& by = loader_.objects()[static_cast<std::size_t>(one.loader)];
       const auto& needed = by.elf.needed;

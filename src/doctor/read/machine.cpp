@@ -33,6 +33,7 @@ Fact<std::vector<std::string>> relevant_lines(const Fact<std::string>& log) {
                                                            "PM: suspend",
                                                            "hibernation",
                                                            "aer_uncor_status",
+                                                           "PCIe Bus Error",
                                                            "BERT",
                                                            "Lockdown:",
                                                            "rejected",

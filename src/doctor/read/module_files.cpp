@@ -68,6 +68,24 @@ void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   }
 }
 
+/// Where builds leave their logs; which kernel it was for stands in the first line, or in the name.
+std::vector<std::string> build_logs(const Tree& tree, const std::string& kernel) {
+  std::vector<std::string> found;
+  const std::string dkms = "/var/lib/dkms", akmods = "/var/cache/akmods";
+  for (const std::string& module : tree.list(dkms, 100).value_or({})) {
+    if (!module.starts_with("nvidia")) continue;
+    for (const std::string& version : tree.list(dkms + "/" + module, 50).value_or({}))
+      found.push_back(dkms + "/" + module + "/" + version + "/build/make.log");
+  }
+  for (const std::string& module : tree.list(akmods, 100).value_or({})) {
+    if (!module.starts_with("nvidia")) continue;
+    for (const std::string& name : tree.list(akmods + "/" + module, 200).value_or({}))
+      if (name.ends_with(".failed.log") && name.find(kernel) != std::string::npos)
+        found.push_back(akmods + "/" + module + "/" + name);
+  }
+  return found;
+}
+
 }  // namespace
 
 Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
@@ -85,6 +103,21 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
   }
   add_built(tree, found);
   return found;
+}
+
+Fact<BuildLog> collect_build_log(const Tree& tree) {
+  const auto kernel = tree.line("/proc/sys/kernel/osrelease");
+  if (!kernel || kernel->empty()) return {};
+  for (const std::string& path : build_logs(tree, *kernel)) {
+    const auto text = tree.read(path, 1 << 20);
+    if (text.is_unreadable()) return text.why();
+    if (!text || text->substr(0, 256).find(*kernel) == std::string::npos) continue;
+    BuildLog log{path, {}};
+    for (const std::string_view line : split(*text, '\n'))
+      if (!line.empty()) log.lines.emplace_back(line.substr(0, 1000));
+    return log;
+  }
+  return {};
 }
 
 }  // namespace berth::doctor

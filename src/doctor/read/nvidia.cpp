@@ -247,6 +247,7 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.kernels_on_disk = tree.list("/lib/modules", 64);
   facts.modules_on_disk = collect_module_files(tree, facts.kernels_on_disk);
   facts.source = read_source(tree);
+  facts.build_log = collect_build_log(tree);
   facts.modprobe = read_modprobe(tree);
   facts.remover = tree.watched([&] { return read_remover(tree); });
   read_libraries(tree, facts);

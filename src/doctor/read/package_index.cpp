@@ -300,6 +300,15 @@ CondaChannels read_conda(const Tree& tree, const Fact<Environment>& environment,
   return found;
 }
 
+/// As PyTorch names its indices: ".../whl", ".../whl/cu121", ".../whl/nightly/cpu".
+bool is_of_torch(const std::string& url) {
+  const std::string tag = url.substr(url.rfind('/') + 1);
+  const auto numbered = [&](std::string_view name) {
+    return tag.starts_with(name) && tag.find_first_of("0123456789") == name.size();
+  };
+  return tag == "whl" || tag == "cpu" || tag == "xpu" || numbered("cu") || numbered("rocm");
+}
+
 bool is_public(const std::string& url) {
   return url.find("://pypi.org/") != std::string::npos ||
          url.find("://pypi.python.org/") != std::string::npos;
@@ -311,10 +320,22 @@ bool PackageIndex::is_mirror() const {
   return no_index || main.is_unreadable() || (main && !is_public(main->url));
 }
 
+bool PackageIndex::has_torch_alone() const {
+  return main && is_of_torch(main->url) &&
+         std::all_of(extra.begin(), extra.end(),
+                     [](const IndexAddress& one) { return is_of_torch(one.url); });
+}
+
+std::string PackageIndex::all_of_torch() const {
+  return has_torch_alone() && main->url.ends_with("/whl") ? main->url : "";
+}
+
 std::vector<std::string> PackageIndex::tags() const {
   std::vector<std::string> tags;
   const auto add = [&](const IndexAddress& one) {
-    tags.push_back(one.url.substr(one.url.rfind('/') + 1));
+    // Nightly builds are no releases.
+    if (one.url.find("/nightly/") == std::string::npos)
+      tags.push_back(one.url.substr(one.url.rfind('/') + 1));
   };
   if (main) add(*main);
   for (const IndexAddress& one : extra) add(one);

@@ -156,6 +156,15 @@ void read_bridges(const Tree& tree, const std::vector<std::string>& above, PciFu
   one.redirecting_bridges = std::move(redirecting);
 }
 
+/// AMD's larger cards have a switch of their own between the slot and the chip: of ATI's vendor id
+/// from Navi on, and of the processors' on Vega.
+bool is_on_card(const Tree& tree, const std::string& bridge) {
+  constexpr std::uint32_t kAti = 0x1002, kAmd = 0x1022, kVegaUp = 0x1470, kVegaDown = 0x1471;
+  const auto vendor = hexadecimal(tree.line(bridge + "/vendor"));
+  const auto device = hexadecimal(tree.line(bridge + "/device"));
+  return vendor == kAti || (vendor == kAmd && (device == kVegaUp || device == kVegaDown));
+}
+
 void read_gpu(const Tree& tree, const std::string& folder, PciFunction& one) {
   one.runtime_status = tree.line(folder + "/power/runtime_status");
   one.power_state = tree.line(folder + "/power_state");
@@ -177,9 +186,12 @@ void read_gpu(const Tree& tree, const std::string& folder, PciFunction& one) {
   if (real.is_unreadable()) one.redirecting_bridges = real.why();
   const auto above = bridges_in(real.value_or(""));
   if (above.empty()) return;
-  one.port_address = above.front();
-  one.port = read_link(tree, kBus + above.front());
-  one.port_errors = read_errors(tree, kBus + above.front());
+  const auto slot = std::find_if(above.begin(), above.end(), [&](const std::string& bridge) {
+    return !is_on_card(tree, kBus + bridge);
+  });
+  one.port_address = slot == above.end() ? above.front() : *slot;
+  one.port = read_link(tree, kBus + one.port_address);
+  one.port_errors = read_errors(tree, kBus + one.port_address);
   read_bridges(tree, above, one);
 }
 

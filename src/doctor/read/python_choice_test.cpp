@@ -71,6 +71,24 @@ TEST_CASE("an active environment that is gone is a finding, one that is there is
         "the Python of /venv is gone: /usr/bin/python3.9 is not there");
 }
 
+TEST_CASE("no fix of a lost environment empties a folder") {
+  Machine machine;
+  machine.link("/venv/bin/python", "/usr/bin/python3.9");
+  const Tree tree(machine.files.path);
+  const auto commands = [&](const char* value) {
+    const Fact<Environment> environment = Environment{{"VIRTUAL_ENV", value}};
+    Facts facts;
+    facts.process.environment = environment;
+    facts.python.lost_environment = collect_lost_environment(tree, environment, false);
+    const auto findings = diagnose(facts, Knowledge{}, {"ENV23"}).findings;
+    std::string all;
+    for (const auto& step : findings.at(0).fix) all += step.command + "; ";
+    return all;
+  };
+  CHECK(commands("/venv") == "unset VIRTUAL_ENV; python3 -m venv /venv-new; ");
+  CHECK(commands("/none") == "unset VIRTUAL_ENV; python3 -m venv /none; ");
+}
+
 TEST_CASE("a Python's release is told by what lies beside it") {
   Machine machine;
   machine.program("/usr/bin/python3.11");

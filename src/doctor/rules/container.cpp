@@ -36,14 +36,43 @@ bool has_no_nodes(Examination& look) {
   return nodes != nullptr && nodes->empty() && look.missing(look.facts.nodes.dxg);
 }
 
+/// The driver's own nodes alone: a container that was given some of what a GPU needs by hand, or a
+/// runtime that was asked for no GPU.
+bool has_control_nodes_only(Examination& look) {
+  const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
+  const auto gpus = look.facts.nodes.nvidia_gpus();
+  if (nodes == nullptr || nodes->empty() || !gpus || !gpus->empty()) return false;
+  const auto on_bus = gpus_on_bus(look, kVendorNvidia);
+  return std::any_of(on_bus.begin(), on_bus.end(),
+                     [](const PciFunction& one) { return one.driver.value_or("") == "nvidia"; });
+}
+
 bool masks_gpus(const Fact<std::string>& visible) {
   return visible && (*visible == "void" || *visible == "none" || visible->empty());
 }
 
+/// "/dev/nvidiactl, /dev/nvidia-uvm".
+std::string control_nodes(Examination& look) {
+  std::string names;
+  for (const GpuNode& one : look.facts.nodes.nvidia.value_or({}))
+    names += (names.empty() ? "" : ", ") + one.path;
+  return names;
+}
+
 void no_gpu_passed(Examination& look) {
   const std::string kind = container_kind(look);
-  if (!is_plain(kind) || !has_no_nodes(look) || !machine_has_nvidia(look)) return;
+  if (!is_plain(kind)) return;
+  const bool partly = has_control_nodes_only(look);
+  if ((!partly && !has_no_nodes(look)) || !machine_has_nvidia(look)) return;
   if (masks_gpus(look.facts.process.variable("NVIDIA_VISIBLE_DEVICES"))) return;  // CTR06
+  if (partly) {
+    Finding& finding = look.found(
+        text("the container has the driver's nodes, and none of a GPU's own (/dev/nvidia0, …)"));
+    finding.evidence.push_back(
+        fmt::format("{}; {}", look.facts.container.marker, control_nodes(look)));
+    finding.fix.push_back(start_with_gpus(kind));
+    return;
+  }
   Finding& finding = look.found(text("the container was started without the machine's GPU"));
   const std::string wanted = gpu_variable_of_image(look);
   if (wanted.empty()) finding.severity = Severity::kWarning;
@@ -165,13 +194,16 @@ void device_filter_lost(Examination& look) {
 
 void visible_void(Examination& look) {
   const std::string kind = container_kind(look);
-  if (!is_plain(kind) || !has_no_nodes(look) || !machine_has_nvidia(look)) return;
+  if (!is_plain(kind)) return;
+  const bool partly = has_control_nodes_only(look);
+  if ((!partly && !has_no_nodes(look)) || !machine_has_nvidia(look)) return;
   const auto value = look.facts.process.variable("NVIDIA_VISIBLE_DEVICES");
   if (look.see(value) == nullptr || !masks_gpus(value)) return;
   Finding& finding =
       look.found(text("NVIDIA_VISIBLE_DEVICES is '{}', which asks the runtime for no GPU", *value));
-  finding.evidence.push_back(
-      fmt::format("NVIDIA_VISIBLE_DEVICES={}; /dev/nvidiactl: {}", *value, tr("not there")));
+  finding.evidence.push_back(fmt::format("NVIDIA_VISIBLE_DEVICES={}; {}: {}", *value,
+                                         partly ? "/dev/nvidia0" : "/dev/nvidiactl",
+                                         tr("not there")));
   finding.fix.push_back(kind == "podman"
                             ? start_with_gpus(kind)
                             : Fix{"docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all IMAGE",
@@ -263,14 +295,16 @@ void compat_misused(Examination& look) {
   if (refused) finding.evidence.emplace_back("cuInit: 804");
   if (!consumer.empty()) finding.evidence.push_back(consumer);
   if (module) finding.evidence.push_back(fmt::format("kernel module nvidia: {}", *module));
+  const bool by_variable = contains(variable_or_empty(look, "LD_LIBRARY_PATH"), "/compat");
+  finding.fix.push_back(
+      {by_variable ? "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
+                     "-v /compat | paste -sd:)"
+                   : "grep -l /compat /etc/ld.so.conf.d/*.conf | xargs -r rm; ldconfig",
+       text("leaves the compat folder out of the search")});
   if (!older)
     finding.fix.push_back(
         {"", text("update the machine's driver, or take an image with an older CUDA: compat "
                   "libraries are for data-centre GPUs")});
-  finding.fix.push_back(
-      {"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr ':' '\\n' | grep "
-       "-v /compat | paste -sd:)",
-       text("leaves the compat folder out of the search")});
 }
 
 void pod_without_claim(Examination& look) {

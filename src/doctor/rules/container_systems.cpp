@@ -140,9 +140,22 @@ void lxc(Examination& look) {
   lxc_nested(look);
 }
 
+/// A package of the target's that computes by ROCm: its own name or version says so.
+std::string rocm_package(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  if (torch != nullptr && torch->hip) return fmt::format("torch {}", torch->version);
+  const auto* installed = look.see(look.facts.python.distributions);
+  if (installed == nullptr) return "";
+  for (const Distribution& one : *installed)
+    if (contains(one.name, "-rocm") || contains(one.version, "+rocm"))
+      return fmt::format("{} {}", one.name, one.version);
+  return "";
+}
+
 /// Something says that ROCm is wanted here.
 std::string rocm_sign(Examination& look) {
   if (const auto* folder = look.see(look.facts.rocm.folder)) return *folder;
+  if (std::string package = rocm_package(look); !package.empty()) return package;
   for (const char* name : {"ROCM_PATH", "ROCM_HOME", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                            "HSA_OVERRIDE_GFX_VERSION", "ROCM_VERSION"}) {
     std::string shown = shown_variable(look, name);

@@ -291,3 +291,40 @@ TEST_CASE("a container in WSL may be kept from /dev/dxg by its device filter") {
   facts.nodes.dxg = nvidia_node("/dev/dxg", EPERM);
   CHECK(first(facts) == "CTR02");
 }
+
+TEST_CASE("of a node's settings those count that what runs there reads") {
+  constexpr const char* kNvidia =
+      "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n";
+  constexpr const char* kContainerd = "/etc/containerd/config.toml";
+  constexpr const char* kDropped = "/etc/containerd/conf.d/99-nvidia.toml";
+  constexpr const char* kOfK3s = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml";
+  const auto said = [](std::vector<RuntimeSettings> files) -> std::string {
+    Facts facts = healthy("");
+    facts.container.kind = {};
+    facts.container.engines.kubelet = std::string("/var/lib/kubelet");
+    facts.container.engines.cdi = std::vector<CdiSpec>{};
+    facts.container.engines.node_runtimes = std::move(files);
+    const auto findings = diagnose_with(container_rules_all(), facts, {}).findings;
+    if (findings.empty()) return "";
+    CHECK(findings.front().id == "CTR04");
+    return findings.front().evidence.front();
+  };
+  CHECK(said({{kContainerd, kNvidia}}).empty());
+  CHECK(!said({{kContainerd, "# nvidia\n"}}).empty());
+  CHECK(said({{kOfK3s, "runc"}, {kContainerd, kNvidia}}).find(kContainerd) == 0);
+  CHECK(said({{kContainerd, kNvidia}, {kOfK3s, kNvidia}}).empty());
+  CHECK(said({{kContainerd, "version = 2\n"}, {kDropped, kNvidia}}).find(kDropped) == 0);
+  CHECK(
+      said({{kContainerd, "imports = [\"/etc/containerd/conf.d/*.toml\"]\n"}, {kDropped, kNvidia}})
+          .empty());
+  CHECK(said({{kDropped, kNvidia}}).empty());
+  CHECK(said({{kContainerd, std::string("version = 3\n") + kNvidia}}).find("version 3") !=
+        std::string::npos);
+  CHECK(
+      said({{kContainerd,
+             "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
+          .empty());
+  CHECK(
+      said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
+      std::string::npos);
+}

@@ -166,7 +166,7 @@ bool ways_are_open(Examination& look) {
     return false;
   for (const char* words : {"Xid (", "RmInitAdapter", "API mismatch", "fallen off the bus"})
     if (!newest_line(look, {"NVRM", words}).empty()) return false;
-  return look.missing(look.facts.process.variable("CUDA_VISIBLE_DEVICES"));
+  return true;
 }
 
 void advise_restart(Finding& finding) {
@@ -175,6 +175,57 @@ void advise_restart(Finding& finding) {
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",
        text("starts the driver anew, when nothing uses the GPU; else a reboot")});
+}
+
+/// Whoever runs the machine has told the driver to leave GPUs out.
+bool excludes_gpus(Examination& look) {
+  const auto& all = look.facts.nvidia.parameters;
+  if (!all) return false;
+  for (const char* name : {"ExcludedGpus", "GpuBlacklist", "AssignGpus"})
+    if (const auto one = all->find(name);
+        one != all->end() && trim(one->second) != "\"\"" && !trim(one->second).empty())
+      return true;
+  return false;
+}
+
+/// GPUs that the bus shows in the driver's hands, and that its library does not list. A program
+/// that may open a part of the nodes is told of that part alone, as it should be.
+bool gpus_unlisted(Examination& look) {
+  constexpr int kNoDevice = 100;
+  const auto& driver = look.facts.driver;
+  const auto* listed = look.see_whole(driver.gpus);
+  const auto gpu_nodes = look.facts.nodes.nvidia_gpus();
+  if (driver.nvml_init.value_or(1) != 0 || listed == nullptr) return false;
+  std::vector<const PciFunction*> held = nvidia_gpus(look);
+  std::erase_if(held, [](const PciFunction* gpu) {
+    return gpu->driver.value_or("") != "nvidia" || gpu->is_asleep();
+  });
+  if (listed->size() >= held.size() || excludes_gpus(look)) return false;
+  if (listed->empty() && driver.cuda_init.value_or(kNoDevice) != kNoDevice) return false;
+  if (!listed->empty() &&
+      (look.facts.machine.in_container || !look.missing(look.facts.container.kind) ||
+       gpu_nodes.value_or({}).size() <= listed->size()))
+    return false;
+  Finding& finding =
+      look.found(listed->empty() ? text_n("the driver has {} GPU on the bus, and lists none",
+                                          "the driver has {} GPUs on the bus, and lists none",
+                                          static_cast<long long>(held.size()), held.size())
+                                 : text("the driver has {} GPUs on the bus, and lists {}",
+                                        held.size(), listed->size()));
+  if (!listed->empty()) finding.severity = Severity::kError;
+  finding.evidence.push_back(text_n("NVML lists {1} of {0} GPU", "NVML lists {1} of {0} GPUs",
+                                    static_cast<long long>(held.size()), held.size(),
+                                    listed->size()));
+  for (const PciFunction* gpu : held)
+    if (std::none_of(listed->begin(), listed->end(),
+                     [&](const GpuAnswer& one) { return one.pci_address == gpu->address; }))
+      finding.evidence.push_back(
+          fmt::format("/sys/bus/pci/devices/{}/driver → nvidia", gpu->address));
+  if (driver.cuda_init) finding.evidence.push_back(cuda_says(*driver.cuda_init));
+  advise_restart(finding);
+  if (!listed->empty())
+    finding.fix.push_back({"nvidia-smi drain -q", text("whether somebody took it out on purpose")});
+  return true;
 }
 
 /// It fails, and nothing that the doctor knows of explains it: better than to say nothing.
@@ -204,7 +255,10 @@ void unexplained(Examination& look) {
     advise_restart(finding);
     return;
   }
-  if (cuda == nullptr || is_known_code(*cuda) || nvml == nullptr || answers(look).empty()) return;
+  if (gpus_unlisted(look)) return;
+  if (cuda == nullptr || is_known_code(*cuda) || nvml == nullptr || answers(look).empty() ||
+      !look.missing(look.facts.process.variable("CUDA_VISIBLE_DEVICES")))
+    return;
   if (std::any_of(answers(look).begin(), answers(look).end(), [](const GpuAnswer& gpu) {
         return gpu.compute_mode.value_or("default") != "default" ||
                (gpu.mig_enabled.value_or(false) && gpu.mig_instances.value_or({}).empty());

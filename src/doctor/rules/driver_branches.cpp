@@ -129,7 +129,8 @@ bool not_served_yet(Examination& look) {
 }
 
 /// The last branch for GPUs from this PCI id to that, of generations before Maxwell; from
-/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html.
+/// https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/supportedchips.html. That is
+/// 580 for those from Maxwell to Volta. 0: any newer one serves it.
 int last_branch_for(const PciFunction& gpu) {
   struct Range {
     std::uint32_t first, last;
@@ -147,64 +148,85 @@ int last_branch_for(const PciFunction& gpu) {
                                                  {0x1280, 0x12bf, 470}});
   for (const Range& one : kRanges)
     if (gpu.device >= one.first && gpu.device <= one.last) return one.branch;
-  return 0;
+  return is_before_turing(gpu) ? 580 : 0;
 }
 
-/// Without a word of the log: the module is loaded and leaves the GPU alone, and its branch is
-/// newer than the last one for it.
-bool older_than_branch(Examination& look) {
-  const std::string version =
-      look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
-  for (const auto* gpu : nvidia_gpus(look)) {
-    const int last = last_branch_for(*gpu);
-    if (last == 0 || branch_of(version) <= last || !gpu->driver.is_absent()) continue;
-    Finding& finding = look.found(
-        text("the installed driver no longer serves this GPU; its branch is {}.xx", last));
-    finding.evidence = {text("driver {}", printable(version)), describe(*gpu)};
-    finding.fix.push_back(on_system(look, "driver_branch",
-                                    text("replaces the driver for all GPUs of this machine"),
-                                    std::to_string(last)));
-    return true;
-  }
-  return false;
+/// Of the module, or of the libraries where none is loaded; of several the oldest.
+std::string installed_version(const NvidiaFacts& nvidia) {
+  if (nvidia.module_version) return *nvidia.module_version;
+  if (nvidia.library_version) return *nvidia.library_version;
+  const auto libraries = nvidia.libraries.value_or({});
+  const auto oldest = std::min_element(libraries.begin(), libraries.end(),
+                                       [](const DriverLibrary& a, const DriverLibrary& b) {
+                                         return compare_versions(a.version, b.version) < 0;
+                                       });
+  return oldest == libraries.end() ? "" : oldest->version;
+}
+
+/// No driver has it, or NVIDIA's was asked and has no word for it.
+bool is_left_alone(Examination& look, const PciFunction& gpu) {
+  constexpr int kNotLoaded = 9;
+  if (gpu.driver.is_absent()) return true;
+  const auto& driver = look.facts.driver;
+  if (gpu.driver.value_or("") != "nvidia" || !driver.nvml_init) return false;
+  if (*driver.nvml_init == kNotLoaded) return true;
+  return *driver.nvml_init == 0 && driver.gpus &&
+         std::none_of(driver.gpus->begin(), driver.gpus->end(),
+                      [&](const GpuAnswer& one) { return one.pci_address == gpu.address; });
+}
+
+/// The older branch takes the driver from the GPUs that work: where it is too old for one of them,
+/// there is none for both.
+void advise_branch(Examination& look, Finding& finding,
+                   const std::vector<const PciFunction*>& working, int branch) {
+  for (const PciFunction* gpu : working)
+    if (const int first = first_branch_for(*gpu); first > branch) {
+      finding.fix.push_back(
+          {"", text("no branch serves it together with {}, which needs {} or newer: use it in "
+                    "another machine",
+                    describe(*gpu), first)});
+      return;
+    }
+  constexpr int kOldestPackaged = 470;
+  finding.fix.push_back(on_system(look, "driver_branch",
+                                  text("replaces the driver for all GPUs of this machine"),
+                                  std::to_string(branch)));
+  if (branch < kOldestPackaged)
+    finding.fix.push_back(
+        {"", text("NVIDIA ended branch {} years ago: newer releases of distributions have no "
+                  "package of it, and its module is not compiled for their kernels",
+                  branch)});
 }
 
 void dropped_by_branch(Examination& look) {
   if (!may_concern_nvidia(look.facts) || not_served_yet(look)) return;
-  if (newest_line(look.facts.machine.kernel_log.value_or({}), {"Legacy drivers"}).empty() &&
-      older_than_branch(look))
-    return;
-  const auto gpus = nvidia_gpus(look);
-  const std::string line = newest_line(look, {"Legacy drivers"});
-  std::string branch = "580";
-  std::string version;
-  if (!line.empty()) {
-    if (const auto at = line.find(".xx"); at != std::string::npos && at >= 3)
-      branch = std::to_string(to_number(line.substr(at - 3, 3)).value_or(580));
-  } else {
-    // Without the log: what 595 says of all GPUs before Turing.
-    constexpr int kFirstWithout = 595;
-    version =
-        look.facts.nvidia.module_version.value_or(look.facts.nvidia.library_version.value_or(""));
-    const bool old = !gpus.empty() && std::all_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
-      return is_before_turing(*gpu) && !gpu->driver;
-    });
-    if (!old || branch_of(version) < kFirstWithout) return;
+  const std::string version = installed_version(look.facts.nvidia);
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  const std::string line = log == nullptr ? "" : newest_line(*log, {"Legacy drivers"});
+  std::vector<const PciFunction*> dropped, working;
+  int branch = 0;
+  for (const PciFunction* gpu : nvidia_gpus(look)) {
+    const int last = last_branch_for(*gpu);
+    if (last != 0 && branch_of(version) > last && is_left_alone(look, *gpu)) {
+      dropped.push_back(gpu);
+      branch = branch == 0 ? last : std::min(branch, last);
+    } else if (gpu->driver.value_or("") == "nvidia") {
+      working.push_back(gpu);
+    }
   }
+  if (const auto at = line.find(".xx"); at != std::string::npos && at >= 3)
+    branch = static_cast<int>(to_number(line.substr(at - 3, 3)).value_or(580));
+  if (line.empty() && dropped.empty()) return;
+  if (branch == 0) branch = 580;
   Finding& finding = look.found(
       text("the installed driver no longer serves this GPU; its branch is {}.xx", branch));
   if (!line.empty()) finding.evidence.push_back(quoted(line));
-  const auto* log = look.see(look.facts.machine.kernel_log);
   const std::string ignored = log == nullptr ? "" : newest_line(*log, {"will ignore this GPU"});
   if (!ignored.empty() && ignored != line) finding.evidence.push_back(quoted(ignored));
-  if (!version.empty()) finding.evidence.push_back(text("driver {}", printable(version)));
-  for (const auto* gpu : gpus) finding.evidence.push_back(describe(*gpu));
-  const bool other_works = std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
-    return gpu->driver.value_or("") == "nvidia";
-  });
-  if (other_works) finding.severity = Severity::kWarning;
-  finding.fix.push_back(on_system(
-      look, "driver_branch", text("replaces the driver for all GPUs of this machine"), branch));
+  if (line.empty()) finding.evidence.push_back(text("driver {}", printable(version)));
+  for (const PciFunction* gpu : dropped) finding.evidence.push_back(describe(*gpu));
+  if (!working.empty()) finding.severity = Severity::kWarning;
+  advise_branch(look, finding, working, branch);
 }
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -215,8 +237,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a GPU that needs the open kernel module"), "HW02 DRV01 DRV09 DRV11 DRV23 LIB01 FW*",
      proprietary_module_new_gpu},
     {"DRV08", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that the driver's branch does not serve"), "HW02 DRV01 DRV09 DRV11 LIB01 FW*",
-     dropped_by_branch},
+     msgid("a GPU that the driver's branch does not serve"),
+     "HW02 DRV01 DRV09 DRV11 DRV28 LIB01 FW*", dropped_by_branch},
 });
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 
@@ -102,6 +103,7 @@ void module_not_for_kernel(Examination& look) {
   if (!files->empty())
     finding.fix.push_back(
         {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
+  add_build_failure(look, finding);
 }
 
 /// amdgpu of AMD's DKMS package, which nobody has signed.
@@ -115,8 +117,7 @@ void secure_boot_amd(Examination& look) {
     if (one.vendor != 0x1002 || !one.is_gpu() || !one.driver.is_absent()) continue;
     Finding& finding = look.found(text("Secure Boot is on and does not let AMD's module in"));
     finding.evidence = {"/sys/firmware/efi/efivars/SecureBoot-…: 1", quoted(line)};
-    finding.fix.push_back({"sudo mokutil --import /var/lib/shim-signed/mok/MOK.der && sudo reboot",
-                           text("then confirm the key on the blue screen")});
+    finding.fix.push_back(on_system(look, "module_key", ""));
     finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
     return;
   }
@@ -150,9 +151,7 @@ void secure_boot(Examination& look) {
   else if (file != nullptr)
     finding.evidence.push_back(text("{} is there", file->path));
   if (!line.empty()) finding.evidence.push_back(quoted(line));
-  finding.fix.push_back({"sudo mokutil --import /var/lib/shim-signed/mok/MOK.der && sudo reboot",
-                         text("then confirm the key on the blue screen; with Fedora's akmods it is "
-                              "/etc/pki/akmods/certs/public_key.der")});
+  finding.fix.push_back(on_system(look, "module_key", ""));
   finding.fix.push_back({"", text("turn Secure Boot off in the firmware setup")});
 }
 

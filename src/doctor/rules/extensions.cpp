@@ -8,6 +8,7 @@
 #include "doctor/rules/builds.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/own_words.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -83,8 +84,66 @@ std::string name_on_pypi(const std::string& name) {
              : "torch" + name.substr(7);
 }
 
+/// Published compiled, each release for one PyTorch: none is compiled here.
+bool is_published_compiled(std::string_view name) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"xformers", "vllm", "torchtext", "torch-tensorrt", "intel-extension-for-pytorch"});
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// "==2.6.0", as it requires that package; "" it does not.
+std::string pin_of(const Distribution& one, std::string_view name) {
+  for (const std::string& row : one.needs)
+    if (const Requirement need = parse_requirement(row);
+        need.name == name && !need.exact.empty() && need.marker.find("extra") == std::string::npos)
+      return "==" + need.exact;
+  return "";
+}
+
+/// The PyTorch that it was made for, and what goes with that.
+std::vector<std::string> torch_of(const PythonFacts& python, const Distribution& one,
+                                  const BuiltFor& built) {
+  const std::string pin = pin_of(one, "torch");
+  std::vector<std::string> words{"torch" + (pin.empty() ? "==" + built.torch + ".*" : pin)};
+  for (const std::string name : {"torchvision", "torchaudio"})
+    if (const std::string own = pin_of(one, name); !own.empty() || python.distribution(name))
+      words.push_back(name + own);
+  return words;
+}
+
+/// Whether that release of PyTorch, in its build for `cuda` ("" PyPI's), has kernels for the GPUs
+/// that are here; what nobody knows to lack them has.
+bool serves_gpus(Examination& look, const std::string& release, std::string cuda) {
+  const Compatibility& known = look.knowledge.compatibility();
+  for (const TorchRelease& row : known.torch)
+    if (cuda.empty() && row.version == release)
+      cuda = !row.pypi.empty() ? row.pypi : row.cuda.empty() ? "" : row.cuda.back();
+  const auto gpus = seen_gpus(look);
+  return std::none_of(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
+    return !gpu.capability.empty() && torch_kernels(known, release, cuda, is_aarch64(look.facts),
+                                                    gpu.capability) == Kernels::kLacks;
+  });
+}
+
+/// Its PyTorch is put back, of the index that it came from itself, where that build serves this
+/// machine; else it moves on with PyTorch.
+void advise_its_torch(Examination& look, Finding& finding, const Distribution& one,
+                      const BuiltFor& built) {
+  const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);
+  if (serves_gpus(look, built.torch, cuda))
+    finding.fix.push_back(
+        {install_command(look.facts.python, torch_of(look.facts.python, one, built),
+                         cuda.empty() ? "" : torch_index_option(look, tag)),
+         text("puts back the PyTorch that {} was made for", named(one))});
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"-U", one.name}),
+       text("its newest release, and the PyTorch that it was made for; or a release of it for "
+            "PyTorch {}, which its page on PyPI names",
+            beginning(look.facts.python.torch->version))});
+}
+
 void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
-                         const BuiltFor& built) {
+                         const BuiltFor& built, const Distribution* compiled = nullptr) {
   const std::string& torch = look.facts.python.torch->version;
   if (built.torch.empty() || (built.torch == beginning(torch) && !built.other_abi)) return;
   Finding& finding =
@@ -92,6 +151,7 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                       "installed",
                       shown, torch));
   finding.evidence.push_back(built.because);
+  if (compiled != nullptr) return advise_its_torch(look, finding, *compiled, built);
   finding.fix.push_back(
       {install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-build-isolation",
                                            name_on_pypi(name)}),
@@ -212,7 +272,8 @@ void extension_build(Examination& look) {
     if (built.torch.empty()) built = by_version(one);
     if (built.torch.empty()) built = by_own_words(look, one);
     if (built.torch.empty()) built = by_pin(one);
-    extension_built_for(look, one.name, named(one), built);
+    extension_built_for(look, one.name, named(one), built,
+                        is_published_compiled(one.name) ? &one : nullptr);
   }
   if (const auto& conda = look.facts.python.conda)
     for (const CondaPackage& one : *conda)

@@ -135,6 +135,28 @@ TEST_CASE("a fix speaks the package manager of the system that was looked at") {
   CHECK(on(leap, "initramfs").command.starts_with("sudo dracut"));
   CHECK(on(arch, "initramfs").command.starts_with("sudo mkinitcpio"));
   CHECK(on(derived, "driver").command.find("pacman") != std::string::npos);
+  // Amazon's has no EPEL, and DKMS among its own packages.
+  const OsRelease amazon{"amzn", {"fedora"}, "2023", "Amazon Linux 2023", false};
+  CHECK(on(amazon, "driver").command.find("nvidia-driver:open-dkms") != std::string::npos);
+  CHECK(on(amazon, "driver").says.find("EPEL") == std::string::npos);
+  // Who signs a module, and where its key lies.
+  CHECK(on(ubuntu, "module_key").command.find("shim-signed/mok/MOK.der") != std::string::npos);
+  CHECK(on(debian, "module_key").command.find("/var/lib/dkms/mok.pub") != std::string::npos);
+  CHECK(on(fedora, "module_key").command.find("akmods/certs/public_key") != std::string::npos);
+}
+
+TEST_CASE("the key that Secure Boot wants is the system's own") {
+  Facts facts = healthy();
+  unload(facts);
+  facts.machine.secure_boot = true;
+  facts.machine.system = OsRelease{"fedora", {}, "41", "Fedora Linux 41", false};
+  CHECK(fix_of(facts, "DRV03").find("/etc/pki/akmods") != std::string::npos);
+  edit(facts.machine.pci, [](auto& all) {
+    for (PciFunction& gpu : all) gpu.vendor = 0x1002;
+  });
+  facts.machine.system = OsRelease{"debian", {}, "12", "Debian GNU/Linux 12", false};
+  log(facts, "Loading of unsigned module is rejected");
+  CHECK(fix_of(facts, "DRV03").find("/var/lib/dkms/mok.pub") != std::string::npos);
 }
 
 TEST_CASE("a system that no row is about gets words, and never another's command") {
@@ -202,4 +224,81 @@ TEST_CASE("a module that is forbidden is mended where it is forbidden") {
   CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") == std::string::npos);
   facts.platform.command_line = std::string("quiet module_blacklist=nouveau,nvidia");
   CHECK(fix_of(facts, "DRV01").find("/etc/default/grub") != std::string::npos);
+}
+
+TEST_CASE("no older driver is offered that would take a newer GPU out of use") {
+  Facts facts = healthy();
+  edit(facts.machine.pci, [](auto& all) {
+    all[0].device = 0x1eb8;
+    all[1].device = 0x1096;
+    all[1].driver = {};
+  });
+  edit(facts.driver.gpus, [](auto& all) { all.pop_back(); });
+  log(facts, "NVRM: supported through the NVIDIA 390.xx Legacy drivers. Please");
+  const auto found = [&] { return diagnose(facts, Knowledge{}, {"DRV08"}).findings.at(0); };
+  CHECK(found().fix.size() == 1);
+  CHECK(found().fix[0].command.empty());
+  CHECK(found().fix[0].says.find("410") != std::string::npos);
+  // What works is no evidence of what does not.
+  for (const std::string& line : found().evidence)
+    CHECK(line.find("0000:01:00.0") == std::string::npos);
+  edit(facts.machine.pci, [](auto& all) { all.erase(all.begin()); });
+  CHECK(found().fix[0].command.find("390") != std::string::npos);
+}
+
+TEST_CASE("what is published compiled gets its PyTorch back, and is not taken anew by itself") {
+  Facts facts = tests::workstation("550.144.03", "12.4");
+  TorchBuild torch;
+  torch.version = "2.7.1+cu126";
+  torch.cuda = std::string("12.6");
+  facts.python.torch = torch;
+  facts.python.path = std::vector<PathEntry>{{"/venv/site", {}}};
+  facts.python.distributions = std::vector<Distribution>{
+      {"vllm",
+       "0.8.5",
+       "/venv/site/vllm",
+       0,
+       {"torch==2.6.0", "torchaudio==2.6.0", "torchvision==0.21.0; platform_system == 'Linux'",
+        "torch==2.1.0; extra == 'old'"},
+       ""}};
+  facts.imports.symbols = std::vector<MissingSymbol>{};
+  facts.imports.torch_links = std::vector<LinkedLibrary>{};
+  facts.imports.torch_symbols = std::vector<WantedSymbol>{};
+  CHECK(fix_of(facts, "FW06") ==
+        "/venv/bin/python -m pip install torch==2.6.0 torchvision==0.21.0 torchaudio==2.6.0");
+  SUBCASE("and moves on with PyTorch where that has no kernels for the GPU") {
+    first_answer(facts, [](auto& gpu) { gpu.compute_capability = std::string("12.0"); });
+    CHECK(fix_of(facts, "FW06") == "/venv/bin/python -m pip install -U vllm");
+  }
+  SUBCASE("a build of PyTorch's index has its PyTorch there") {
+    edit(facts.python.distributions, [](auto& all) {
+      all[0] = {"xformers", "0.0.28.post3+cu118", "/venv/site/x", 0, {"torch==2.5.1"}, ""};
+    });
+    add(facts, "torchvision", "0.22.1+cu126");
+    CHECK(fix_of(facts, "FW06") ==
+          "/venv/bin/python -m pip install torch==2.5.1 torchvision --index-url "
+          "https://download.pytorch.org/whl/cu118");
+  }
+}
+
+TEST_CASE("a PyTorch that is taken anew is not laid over conda's, nor under what needs another") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  first_answer(facts, [](auto& gpu) { gpu.compute_capability = std::string("12.0"); });
+  TorchBuild torch;
+  torch.version = "2.6.0";
+  torch.cuda = std::string("12.4");
+  facts.python.torch = torch;
+  facts.python.prefix = "/venv";
+  facts.python.path = std::vector<PathEntry>{{"/venv/site", {}}};
+  facts.python.distributions = std::vector<Distribution>{};
+  facts.python.conda = std::vector<CondaPackage>{
+      {"pytorch", "2.6.0", "py3.11_cuda12.4_cudnn9.1.0_0", "/venv/conda-meta/pytorch.json"}};
+  const auto found = [&] { return diagnose(facts, Knowledge{}, {"FW03"}).findings.at(0).fix; };
+  CHECK(found().size() == 1);
+  CHECK(found()[0].command.starts_with("conda remove -p /venv pytorch\n/venv/bin/python -m pip"));
+  facts.python.conda = {};
+  CHECK(found()[0].command.starts_with("/venv/bin/python -m pip install"));
+  add(facts, "vllm", "0.8.5");
+  edit(facts.python.distributions, [](auto& all) { all[0].needs = {"torch==2.6.0"}; });
+  CHECK(found()[0].says.find("vllm 0.8.5 (torch==2.6.0)") != std::string::npos);
 }

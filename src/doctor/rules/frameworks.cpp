@@ -9,6 +9,7 @@
 #include "doctor/rules/cuda_uses.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/reinstall.hpp"
+#include "doctor/rules/requirement.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
@@ -46,6 +47,12 @@ void image_too_new(Examination& look, const SeenDriver& driver) {
   const std::string* cuda = look.see(image);
   if (cuda == nullptr || driver.cuda.empty() || !is_older(driver.cuda, beginning(*cuda))) return;
   if (look.facts.driver.cuda_init.value_or(0) != 804) return;
+  // The image says itself that it runs with this driver: what stands in the way is CTR14's.
+  const std::string says = variable_or_empty(look, "NVIDIA_REQUIRE_CUDA");
+  const std::string gpu = seen_gpus(look).empty() ? "" : seen_gpus(look).front().name;
+  if (!says.empty() && look.see(look.facts.files.compat) &&
+      satisfies(says, {driver.version, driver.cuda, gpu}) == Satisfied::kYes)
+    return;
   Finding& finding =
       look.found(text("the image brings CUDA {}, newer than the driver's {}, and "
                       "this GPU does not take its compatibility library",

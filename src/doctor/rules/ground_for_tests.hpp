@@ -71,6 +71,10 @@ inline DeviceNode node(const std::string& path) {
   return {path, node};
 }
 
+inline GpuNode gpu_node(const std::string& path) {
+  return {path, node(path).node};
+}
+
 inline Facts healthy() {
   Facts facts;
   facts.machine.kernel = std::string("6.8.0-45-generic");
@@ -91,7 +95,10 @@ inline Facts healthy() {
       std::vector<DriverLibrary>{{"libcuda.so", "550.107.02", "/usr/lib/libcuda.so.550.107.02"}};
   facts.nvidia.library_version = std::string("550.107.02");
   facts.nvidia.firmware = std::vector<std::string>{"550.107.02"};
-  facts.nvidia.nodes = std::vector{node("/dev/nvidia0"), node("/dev/nvidia-uvm")};
+  facts.nvidia.nodes =
+      std::vector{node("/dev/nvidia0"), node("/dev/nvidia1"), node("/dev/nvidia-uvm")};
+  facts.nodes.nvidia =
+      std::vector{gpu_node("/dev/nvidia0"), gpu_node("/dev/nvidia1"), gpu_node("/dev/nvidia-uvm")};
   facts.nvidia.modprobe_helper = false;
   facts.driver.nvml_init = facts.driver.cuda_init = 0;
   facts.driver.gpus = std::vector{healthy_answer("0000:01:00.0"), healthy_answer("0000:41:00.0")};

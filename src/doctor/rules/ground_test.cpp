@@ -68,6 +68,53 @@ std::vector<Mutation> hardware_mutations() {
   };
 }
 
+std::vector<Mutation> branch_mutations() {
+  return {
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         log(f, "NVRM: supported through the NVIDIA 580.xx Legacy drivers. Please");
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         f.nvidia.library_version = std::string("595.71.05");
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1c81;
+         });
+       }},
+      // Without a line of the log: the module has it and has no word for it, and here none is
+      // loaded.
+      {"DRV08",
+       [](Facts& f) {
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x102d;
+         });
+         f.driver.gpus = std::vector<GpuAnswer>{};
+         f.driver.cuda_init = 100;
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         unload(f);
+         f.nvidia.library_version = {};
+         f.nvidia.libraries = std::vector<DriverLibrary>{{"libcuda.so", "590.44.01", "/usr/lib"}};
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1b06;
+         });
+       }},
+      {"DRV08",
+       [](Facts& f) {
+         edit(f.machine.pci, [](auto& all) {
+           for (PciFunction& gpu : all) gpu.device = 0x1096;
+         });
+         f.driver.gpus = Unreadable{"gpus", 0};
+         f.driver.nvml_init = 9;
+         f.driver.cuda_init = 100;
+         log(f, "NVRM: supported through the NVIDIA 390.xx Legacy drivers. Please");
+       }},
+  };
+}
+
 std::vector<Mutation> module_mutations() {
   return {
       {"DRV01", unload},
@@ -99,19 +146,6 @@ std::vector<Mutation> module_mutations() {
       {"DRV07",
        [](Facts& f) {
          log(f, "NVRM: installed in this system requires use of the NVIDIA open kernel modules.");
-       }},
-      {"DRV08",
-       [](Facts& f) {
-         unload(f);
-         log(f, "NVRM: supported through the NVIDIA 580.xx Legacy drivers. Please");
-       }},
-      {"DRV08",
-       [](Facts& f) {
-         unload(f);
-         f.nvidia.library_version = std::string("595.71.05");
-         edit(f.machine.pci, [](auto& all) {
-           for (PciFunction& gpu : all) gpu.device = 0x1c81;
-         });
        }},
       {"DRV09",
        [](Facts& f) {
@@ -203,6 +237,12 @@ std::vector<Mutation> answer_mutations() {
       {"DRV27", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.cc_ready = false; }); }},
       {"DRV28", [](Facts& f) { f.driver.cuda_init = 304; }},
       {"DRV28", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.error = 999; }); }},
+      {"DRV28",
+       [](Facts& f) {
+         f.driver.gpus = std::vector<GpuAnswer>{};
+         f.driver.cuda_init = 100;
+       }},
+      {"DRV28", [](Facts& f) { edit(f.driver.gpus, [](auto& all) { all.pop_back(); }); }},
       {"DRV29", [](Facts& f) { f.driver.failure = std::string("E0302"); }},
       {"DRV30", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.silent = true; }); }},
       {"RT01",
@@ -286,8 +326,8 @@ TEST_CASE("a machine that is well is called well") {
 
 TEST_CASE("what is wrong with a machine is said first, by the rule that is for it") {
   std::vector<std::string> tried;
-  for (const auto& mutations :
-       {hardware_mutations(), module_mutations(), state_mutations(), answer_mutations()}) {
+  for (const auto& mutations : {hardware_mutations(), module_mutations(), branch_mutations(),
+                                state_mutations(), answer_mutations()}) {
     for (const Mutation& mutation : mutations) {
       Facts facts = healthy();
       mutation.change(facts);
@@ -352,6 +392,37 @@ TEST_CASE("what only looks ill is left alone") {
     looks[i](facts);
     CAPTURE(i);
     CHECK(diagnose_with(ground_rules(), facts, {}).findings.empty());
+  }
+}
+
+TEST_CASE("a GPU that the driver does not list is missed where this program would be told of it") {
+  Facts facts = healthy();
+  edit(facts.driver.gpus, [](auto& all) { all.pop_back(); });
+  const auto found = [&] { return diagnose_with(ground_rules(), facts, {}).findings; };
+  REQUIRE(found().size() == 1);
+  CHECK(found().front().id == "DRV28");
+  SUBCASE("a job's filter opens one node") {
+    edit(facts.nvidia.nodes, [](auto& all) { all[1].node.open_error = EPERM; });
+    CHECK(found().empty());
+  }
+  SUBCASE("nobody has made more nodes") {
+    edit(facts.nodes.nvidia, [](auto& all) { all.erase(all.begin()); });
+    CHECK(found().empty());
+  }
+  SUBCASE("a container was given one") {
+    facts.container.kind = std::string("docker");
+    CHECK(found().empty());
+  }
+  SUBCASE("the driver was told to leave one out") {
+    facts.nvidia.parameters = std::map<std::string, std::string>{{"ExcludedGpus", "\"GPU-1\""}};
+    CHECK(found().empty());
+    facts.nvidia.parameters = std::map<std::string, std::string>{{"ExcludedGpus", "\"\""}};
+    CHECK(found().size() == 1);
+  }
+  SUBCASE("what is wrong with the machine explains it") {
+    log(facts, "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)");
+    REQUIRE(found().size() == 2);
+    CHECK(found().back().id == "DRV28");
   }
 }
 

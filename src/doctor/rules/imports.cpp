@@ -58,7 +58,7 @@ void opened_by_name(Examination& look) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
-    if (one == nullptr || !in_range(one->version, row.versions) ||
+    if (row.without_number || one == nullptr || !in_range(one->version, row.versions) ||
         conda_package(look, row.package) != nullptr || (row.x86_only && is_aarch64(look.facts)))
       continue;
     const auto missing =
@@ -76,7 +76,14 @@ void opened_by_name(Examination& look) {
                          [&](const CudaLibrary& other) { return other.name == *missing; });
         wheel != libraries->end()) {
       finding.evidence.push_back(text("there is {}", wheel->path()));
-      finding.fix.push_back(name_in_library_path({wheel->folder}));
+      // Those that it would miss next as well.
+      std::vector<std::string> folders;
+      for (const CudaLibrary& other : *libraries)
+        if (other.from == CudaLibrary::From::kWheel &&
+            std::find(row.libraries.begin(), row.libraries.end(), other.name) !=
+                row.libraries.end())
+          folders.push_back(other.folder);
+      finding.fix.push_back(name_in_library_path(folders));
       finding.evidence.push_back(row.source);
       return;
     }
@@ -92,6 +99,42 @@ void opened_by_name(Examination& look) {
           {install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),
            text("or the older library; then name its folder in LD_LIBRARY_PATH")});
     finding.evidence.push_back(row.source);
+    return;
+  }
+}
+
+/// By their names without a number, which only NVIDIA's packages for compiling bring.
+void opened_without_number(Examination& look) {
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (libraries == nullptr || seen_gpus(look).empty()) return;
+  for (const Opens& row : look.knowledge.compatibility().opens) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    if (!row.without_number || one == nullptr || !in_range(one->version, row.versions)) continue;
+    std::vector<const CudaLibrary*> numbered;
+    for (const std::string& name : row.libraries) {
+      const CudaLibrary* other = nullptr;
+      bool bare = false;
+      for (const CudaLibrary& file : *libraries) {
+        bare = bare || file.name == name;
+        if (file.name.starts_with(name + ".")) other = &file;
+      }
+      if (!bare && other != nullptr) numbered.push_back(other);
+    }
+    if (numbered.empty()) continue;
+    const auto bare_name = [](const CudaLibrary& file) {
+      return file.name.substr(0, file.name.find(".so") + 3);
+    };
+    Finding& finding =
+        look.found(text("{} opens {} by that name, and there is only {}", named(*one),
+                        bare_name(*numbered.front()), numbered.front()->path()));
+    finding.evidence = {one->path, row.source};
+    std::string links;
+    for (const CudaLibrary* file : numbered)
+      links += (links.empty() ? "sudo ln -s " : "\nsudo ln -s ") + pasted(file->name) + " " +
+               pasted(file->folder + "/" + bare_name(*file));
+    finding.fix.push_back({links, text("in an image: in its Dockerfile, without sudo")});
+    finding.fix.push_back({"", text("or take the image of CUDA whose name ends with -devel")});
     return;
   }
 }
@@ -257,12 +300,14 @@ bool is_brought(Examination& look, const LinkedLibrary& one) {
 
 void soname_missing(Examination& look) {
   opened_by_name(look);
+  if (look.findings().empty()) opened_without_number(look);
   if (look.findings().empty()) torch_without_its_libraries(look);
   if (look.findings().empty()) torch_without_any_library(look);
   if (look.findings().empty()) tensorrt_without_dla(look);
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
-  if (all == nullptr || all->empty() || seen_gpus(look).empty()) return;
+  const auto& torch = look.facts.python.torch;
+  if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !(torch && torch->hip))) return;
   std::vector<LinkedLibrary> missing;
   for (const LinkedLibrary& one : *all)
     if (!is_brought(look, one)) missing.push_back(one);
@@ -301,6 +346,15 @@ void symbol_missing(Examination& look) {
     if (!one.should.empty())
       finding.fix.push_back(
           {"export LD_LIBRARY_PATH=" + pasted(one.should.substr(0, one.should.rfind('/'))), ""});
+    if (library.starts_with("libmkl")) {
+      finding.evidence.emplace_back("https://github.com/pytorch/pytorch/issues/123097");
+      finding.fix.insert(
+          finding.fix.begin(),
+          {look.facts.python.conda
+               ? "conda install -p " + pasted(look.facts.python.prefix) + " 'mkl<2024.1'"
+               : install_command(look.facts.python, {"mkl<2024.1"}),
+           text("the last that has what PyTorch's builds before 2.3 want of it")});
+    }
     if (finding.fix.empty())
       finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"}),
                              text("brings the libraries that belong to it; a package that pins an "

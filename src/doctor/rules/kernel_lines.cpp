@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -223,6 +224,26 @@ constexpr auto kRules = std::to_array<Rule>({
 });
 
 }  // namespace
+
+void add_build_failure(Examination& look, Finding& finding) {
+  const BuildLog* log = look.see(look.facts.nvidia.build_log);
+  if (log == nullptr) return;
+  for (const KernelLine& row : look.knowledge.compatibility().kernel_lines) {
+    if (row.driver != "nvidia" || row.kind != "build") continue;
+    const auto line = std::find_if(log->lines.begin(), log->lines.end(),
+                                   [&](const std::string& one) { return has_all(one, row.words); });
+    if (line == log->lines.end()) continue;
+    finding.title += text("; the build failed: {}", tr(row.cause.c_str()));
+    finding.evidence.push_back(log->path + ": " + printable(line->substr(0, 160)));
+    finding.evidence.push_back(row.source);
+    const std::string action(row.action.empty() ? "" : tr(row.action));
+    finding.fix.insert(finding.fix.begin(),
+                       row.task.empty() ? model::Fix{row.command, action}
+                                        : on_system_between(look, row.task.c_str(), row.command, "",
+                                                            action, row.value));
+    return;
+  }
+}
 
 std::span<const Rule> kernel_line_rules() {
   return kRules;

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -99,6 +100,41 @@ void aer_errors(Examination& look) {
     finding.fix.push_back({"", text("seat the card again, without a riser; check its cables")});
     finding.fix.push_back({"sudo dmesg | grep -i aer", text("tells which errors they were")});
   }
+}
+
+/// What a link repeats until it is right costs time only, and so often it is a cable or a riser.
+void repeated_errors(Examination& look) {
+  constexpr std::ptrdiff_t kOften = 10;
+  const auto* log = look.see(look.facts.machine.kernel_log);
+  if (log == nullptr || look.facts.machine.is_virtual) return;
+  auto gpus = cards_on_bus(look, kVendorAmd);
+  for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
+  for (const PciFunction& gpu : gpus) {
+    std::ptrdiff_t count = 0;
+    std::string newest;
+    for (const std::string& line : *log) {
+      if (!contains(line, "PCIe Bus Error: severity=Corrected") ||
+          !(contains(line, gpu.address) ||
+            (!gpu.port_address.empty() && contains(line, gpu.port_address))))
+        continue;
+      ++count;
+      newest = line;
+    }
+    if (count < kOften) continue;
+    Finding& finding =
+        look.found(text("the PCIe link of the GPU at {} has errors that are mended by repeating: "
+                        "{} times in the kernel's log",
+                        gpu.address, count));
+    finding.evidence.push_back(quoted(newest));
+    finding.fix.push_back({"", text("seat the card again, without a riser or with a shorter one; "
+                                    "or set the slot to a lower PCIe generation")});
+    return;
+  }
+}
+
+void link_errors(Examination& look) {
+  aer_errors(look);
+  if (look.findings().empty()) repeated_errors(look);
 }
 
 /// Awake or not, of NVIDIA or AMD.
@@ -257,8 +293,8 @@ constexpr auto kRules = std::to_array<Rule>({
      "", link_width},
     {"HW06", Layer::kHardware, Severity::kWarning, true,
      msgid("a PCIe link that is slow while the GPU works"), "", link_speed},
-    {"HW07", Layer::kHardware, Severity::kWarning, false, msgid("errors of a PCIe link"), "",
-     aer_errors},
+    {"HW07", Layer::kHardware, Severity::kWarning, true, msgid("errors of a PCIe link"), "",
+     link_errors},
     {"HW09", Layer::kHardware, Severity::kWarning, true,
      msgid("a link that may sleep and a GPU that was lost"), "HW07 HW08 DRV23", aspm_suspect},
     {"HW11", Layer::kHardware, Severity::kWarning, true, msgid("ACS between GPUs"), "RT08",

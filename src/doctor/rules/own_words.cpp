@@ -52,4 +52,9 @@ std::string blas_name(std::string_view cuda) {
   return "libcublas.so." + (is_older(cuda, "10.1") ? beginning(cuda) : beginning(cuda, 1));
 }
 
+std::string solver_name(std::string_view cuda) {
+  if (is_older(cuda, "10.1") || !is_older(cuda, "13")) return "";
+  return is_older(cuda, "11.1") ? "libcusolver.so.10" : "libcusolver.so.11";
+}
+
 }  // namespace berth::doctor

@@ -29,5 +29,7 @@ struct CudaNeeds {
 /// its runtime, and cuBLAS likewise.
 [[nodiscard]] std::string runtime_name(std::string_view cuda);
 [[nodiscard]] std::string blas_name(std::string_view cuda);
+/// cuSOLVER's, which does not count as CUDA does; "" where it is not known.
+[[nodiscard]] std::string solver_name(std::string_view cuda);
 
 }  // namespace berth::doctor

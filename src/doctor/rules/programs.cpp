@@ -57,7 +57,7 @@ void ollama_without_gpu(Examination& look) {
   // (https://github.com/ollama/ollama/commit/88bb9e332); without them the program is a tenth of it.
   constexpr std::uint64_t kWithLibraries = 100'000'000;
   const bool is_old_or_alone = ollama->libraries.empty();
-  if (is_old_or_alone && ollama->size >= kWithLibraries) return;
+  if (is_old_or_alone && (ollama->size == 0 || ollama->size >= kWithLibraries)) return;
   Finding& finding = look.found(
       is_old_or_alone
           ? text("Ollama is installed without its libraries, so it computes on the processor")

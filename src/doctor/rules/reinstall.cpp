@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "doctor/install.hpp"
+#include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/version.hpp"
@@ -17,6 +18,47 @@ std::vector<std::string> before(const PythonFacts& python, Framework framework) 
   for (const char* more : {"torchvision", "torchaudio"})
     if (python.distribution(more)) words.emplace_back(more);
   return words;
+}
+
+/// What requires another PyTorch than that release: "vllm 0.8.5 (torch==2.6.0)".
+std::string left_behind(const PythonFacts& python, const std::string& release) {
+  std::string names;
+  for (const Distribution& one : python.distributions.value_or({})) {
+    if (one.name == "torchvision" || one.name == "torchaudio") continue;
+    for (const std::string& row : one.needs)
+      if (const Requirement need = parse_requirement(row);
+          need.name == "torch" && !need.exact.empty() && beginning(need.exact) != release) {
+        names += fmt::format("{}{} {} (torch=={})", names.empty() ? "" : ", ", one.name,
+                             one.version, need.exact);
+        break;
+      }
+  }
+  return names;
+}
+
+/// conda keeps a list of what it has put there: what pip lays over it, the next `conda install`
+/// breaks.
+bool is_condas(Examination& look) {
+  const CondaPackage* package = conda_package(look, "pytorch");
+  const auto& torch = look.facts.python.torch;
+  return package != nullptr && torch && package->version == torch->version;
+}
+
+void mind_the_others(Examination& look, model::Finding& finding, const std::string& release) {
+  model::Fix& fix = finding.fix.back();
+  if (is_condas(look)) {
+    fix.command =
+        fmt::format("conda remove -p {} pytorch\n", pasted(look.facts.python.prefix)) + fix.command;
+    fix.says += "; " + text(
+                           "conda has installed the PyTorch that is there: it goes first, and "
+                           "what of conda's was built on it");
+  }
+  if (const std::string names = left_behind(look.facts.python, release); !names.empty())
+    fix.says +=
+        "; " + text(
+                   "{} is made for another PyTorch: take its release for {} as well (pip install "
+                   "-U, which may bring a PyTorch of its own), or an environment for each",
+                   names, release);
 }
 
 }  // namespace
@@ -84,6 +126,7 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
   finding.fix.push_back(
       {install_command(python, before(python, wish.framework), shell_words(*recipe, index)),
        std::move(cost)});
+  if (wish.framework == Framework::kTorch) mind_the_others(look, finding, recipe->build.release);
   return true;
 }
 

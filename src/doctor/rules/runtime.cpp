@@ -273,7 +273,7 @@ constexpr auto kRules = std::to_array<Rule>({
      peers_unsupported},
     {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),
      "", display_gpu},
-    {"RT10", Layer::kRuntime, Severity::kInfo, false, msgid("a small window into GPU memory"), "",
+    {"RT10", Layer::kRuntime, Severity::kInfo, true, msgid("a small window into GPU memory"), "",
      bar1_small},
     {"RT11", Layer::kRuntime, Severity::kError, true,
      msgid("a machine's name that leads to itself only"), "", rendezvous},

@@ -89,6 +89,10 @@ void tensorflow_libraries(Examination& look) {
   if (!row) return;
   std::vector<std::string> wanted{runtime_name(row->cuda), blas_name(row->cuda)};
   if (!row->cudnn.empty()) wanted.push_back("libcudnn.so." + beginning(row->cudnn, 1));
+  // A CUDA of the same major version, and another cuSOLVER.
+  if (const std::string solver = solver_name(row->cuda);
+      !solver.empty() && !libraries_named(look, "libcusolver.so.").empty())
+    wanted.push_back(solver);
   // pip's TensorFlow does not look in the lib of the conda environment that it lies in.
   const auto missing = missing_of(look, "tensorflow", wanted, false);
   if (missing.empty()) return;
@@ -103,7 +107,8 @@ void tensorflow_libraries(Examination& look) {
   if ((torch && torch->cuda) || torch.is_unreadable()) finding.severity = Severity::kWarning;
   finding.evidence.push_back(text("it was built with CUDA {} and cuDNN {}", row->cuda, row->cudnn));
   if (row->says != tensorflow->path) finding.evidence.push_back(row->says);
-  for (const CudaLibrary& other : libraries_named(look, "libcudart.so."))
+  const std::string stem = missing.front().substr(0, missing.front().find(".so.") + 4);
+  for (const CudaLibrary& other : libraries_named(look, stem))
     if (other.name != missing.front()) {
       finding.evidence.push_back(text("there is {}", other.folder + "/" + other.name));
       break;

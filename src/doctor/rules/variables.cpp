@@ -198,9 +198,15 @@ void lost_environment(Examination& look) {
     finding.evidence.push_back(text("python3 is {}", *runs));
   const bool conda = lost->variable == "CONDA_PREFIX";
   finding.fix.push_back({conda ? "conda deactivate" : "unset " + lost->variable, ""});
-  if (!conda)
-    finding.fix.push_back({"python3 -m venv --clear " + pasted(lost->prefix),
+  if (conda) return;
+  // Never in its place: `venv --clear` deletes all that lies in the folder.
+  if (lost->interpreter.empty())
+    finding.fix.push_back({"python3 -m venv " + pasted(lost->prefix),
                            text("makes it anew; its packages have to be installed again")});
+  else
+    finding.fix.push_back(
+        {"python3 -m venv " + pasted(lost->prefix + "-new"),
+         text("a new one beside it; its packages have to be installed there again")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({
