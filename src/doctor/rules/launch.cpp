@@ -1,5 +1,5 @@
-// Rules ENV24 to ENV27: what starts a program, and what it gives to it: a scheduler's ranks, a
-// service's variables, a home without room for caches, a notebook's kernel.
+// Rules ENV24 to ENV27 and CTR21: what starts a program, and what it gives to it: a scheduler's
+// ranks, a service's variables, a home without room for caches, a notebook's kernel.
 #include <algorithm>
 #include <array>
 
@@ -75,12 +75,14 @@ void not_in_service(Examination& look, const OllamaService& service) {
   finding.evidence = lost;
   finding.evidence.push_back(text("{}: no such line", service.unit));
   finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/8679");
-  std::string lines = "[Service]\\n";
-  for (const std::string& one : lost) lines += "Environment=\"" + one + "\"\\n";
-  finding.fix.push_back({"printf '" + lines +
-                             "' | sudo SYSTEMD_EDITOR=tee systemctl edit ollama\n"
-                             "sudo systemctl restart ollama",
-                         text("or sudo systemctl edit ollama, and the lines by hand")});
+  std::string lines = "'[Service]'";
+  for (const std::string& one : lost) lines += " " + pasted("Environment=\"" + one + "\"");
+  const std::string folder = "/etc/systemd/system/ollama.service.d";
+  finding.fix.push_back(
+      {fmt::format("sudo mkdir -p {0} && printf '%s\\n' {1} | sudo tee {0}/variables.conf\n"
+                   "sudo systemctl daemon-reload && sudo systemctl restart ollama",
+                   folder, lines),
+       text("or sudo systemctl edit ollama, and the lines by hand")});
 }
 
 /// Left from another machine, or from a time with more GPUs.
@@ -97,6 +99,8 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
       look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is no GPU of this "
                       "machine: its server computes on the processor",
                       value));
+  // As one switches GPUs off on purpose.
+  if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
   finding.evidence = {
       fmt::format("{}: Environment=CUDA_VISIBLE_DEVICES={}", hidden->second.file, value),
       "https://github.com/ollama/ollama/issues/9722"};
@@ -173,6 +177,33 @@ void notebook_kernel(Examination& look) {
        text("then choose that kernel in the notebook")});
 }
 
+/// The container toolkit brings the driver's libraries for video only to who asks for them.
+void no_video(Examination& look) {
+  const std::string asked = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (asked.empty() || libraries == nullptr || contains(asked, "all") || contains(asked, "video") ||
+      container_kind(look).empty() || look.facts.machine.is_jetson || seen_gpus(look).empty())
+    return;
+  // By CDI all of them come, whatever the variable says.
+  if (std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
+        return one.name.starts_with("libnvcuvid.so") || one.name.starts_with("libnvidia-encode.so");
+      }))
+    return;
+  const Distribution* one = first_package(look, {"nvidia-dali-cuda130", "nvidia-dali-cuda120",
+                                                 "nvidia-dali-cuda110", "pynvvideocodec"});
+  if (one == nullptr) return;
+  Finding& finding =
+      look.found(text("the container has no libraries for video, which {} wants: "
+                      "NVIDIA_DRIVER_CAPABILITIES does not ask for them",
+                      named(*one)));
+  finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
+                      fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("not there")),
+                      "https://github.com/NVIDIA/nvidia-docker/issues/1530"};
+  finding.fix.push_back(
+      {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video IMAGE",
+       text("or ENV NVIDIA_DRIVER_CAPABILITIES in its Dockerfile")});
+}
+
 constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV24", kLayer, Severity::kWarning, true,
@@ -184,6 +215,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a home where nothing can be kept that is compiled"), "", no_home},
     {"ENV27", kLayer, Severity::kWarning, true, msgid("a notebook that starts another Python"), "",
      notebook_kernel},
+    {"CTR21", Layer::kContainer, Severity::kWarning, true,
+     msgid("a container without the driver's libraries for video"), "", no_video},
 });
 
 }  // namespace

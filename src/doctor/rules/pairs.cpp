@@ -81,11 +81,14 @@ void wrong_pairs(Examination& look) {
     if (row.bad.empty() && row.good.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
-    if (const std::string wanted = wanted_of(look, row, *one, *other); !wanted.empty())
+    // Not both in releases of today: a new PyTorch may want a newer driver.
+    const std::string wanted = wanted_of(look, row, *one, *other);
+    if (wanted.empty())
+      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
+                             text("no release of it goes with {}", named(*other))});
+    else
       finding.fix.push_back({install_command(look.facts.python, {wanted}),
                              text("the release that goes with the other one")});
-    finding.fix.push_back({install_command(look.facts.python, {"-U", row.package, row.with}),
-                           text("or both in releases of today")});
   }
 }
 
@@ -173,8 +176,37 @@ void not_as_named(Examination& look) {
   }
 }
 
+/// Until 0.17 all of it was built on FFmpeg's libraries, which no wheel of it brings.
+void torchcodec_without_ffmpeg(Examination& look) {
+  const auto package = look.facts.python.distribution("torchcodec");
+  const Distribution* one = look.see(package);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (one == nullptr || libraries == nullptr || !is_older(one->version, "0.17") ||
+      is_condas(look, "torchcodec") ||
+      std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& library) {
+        return library.name.starts_with("libavutil.so.");
+      }))
+    return;
+  Finding& finding = look.found(
+      text("{} needs FFmpeg's libraries, and there are none: Could not load libtorchcodec",
+           named(*one)));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {
+      one->path, text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libavutil.so.*"),
+      "https://github.com/meta-pytorch/torchcodec/issues/998"};
+  if (look.facts.python.is_conda)
+    finding.fix.push_back({fmt::format("conda install -p {} -c conda-forge 'ffmpeg<8'",
+                                       pasted(look.facts.python.prefix)),
+                           ""});
+  else
+    finding.fix.push_back({"sudo apt-get install ffmpeg",
+                           text("or as this system calls it; a static build of FFmpeg has no "
+                                "libraries")});
+}
+
 void not_whole(Examination& look) {
   mmcv_without_operators(look);
+  torchcodec_without_ffmpeg(look);
   dgl_for_other_torch(look);
   not_as_named(look);
 }
