@@ -42,6 +42,16 @@ model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& r
   return fix;
 }
 
+/// Of all wheels that have what it opens: it would miss the next as well.
+model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
+  std::vector<std::string> folders;
+  for (const CudaLibrary& one : libraries)
+    if (one.from == CudaLibrary::From::kWheel &&
+        std::find(row.libraries.begin(), row.libraries.end(), one.name) != row.libraries.end())
+      folders.push_back(one.folder);
+  return name_in_library_path(folders);
+}
+
 /// What packages open by name, where no file of theirs tells.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
@@ -67,23 +77,20 @@ void opened_by_name(Examination& look) {
     if (missing == row.libraries.end()) continue;
     // The wheel is installed, though nobody has recorded its files.
     if (row.with.empty() && has_cudnn_wheel(look) && !has(*missing)) continue;
-    Finding& finding = look.found(text("{} needs {}, which is not here", named(*one), *missing));
+    const auto wheel =
+        std::find_if(libraries->begin(), libraries->end(),
+                     [&](const CudaLibrary& other) { return other.name == *missing; });
+    Finding& finding = look.found(
+        wheel == libraries->end()
+            ? text("{} needs {}, which is not here", named(*one), *missing)
+            : text("{} does not find {}: it is in a wheel, where the loader does not look",
+                   named(*one), *missing));
     // Something else here may be what uses the GPU.
     if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
-    if (const auto wheel =
-            std::find_if(libraries->begin(), libraries->end(),
-                         [&](const CudaLibrary& other) { return other.name == *missing; });
-        wheel != libraries->end()) {
+    if (wheel != libraries->end()) {
       finding.evidence.push_back(text("there is {}", wheel->path()));
-      // Those that it would miss next as well.
-      std::vector<std::string> folders;
-      for (const CudaLibrary& other : *libraries)
-        if (other.from == CudaLibrary::From::kWheel &&
-            std::find(row.libraries.begin(), row.libraries.end(), other.name) !=
-                row.libraries.end())
-          folders.push_back(other.folder);
-      finding.fix.push_back(name_in_library_path(folders));
+      finding.fix.push_back(name_wheels_of(row, *libraries));
       finding.evidence.push_back(row.source);
       return;
     }

@@ -89,20 +89,11 @@ bool is_main(std::string_view name) {
 }
 
 /// A package of no content that keeps the solver to builds for the processor, whatever is asked for
-/// next: "cpuonly", or "pytorch-mutex" in its build "cpu".
-void without_its_pin(Examination& look, Finding& finding) {
-  for (const char* name : {"cpuonly", "pytorch-mutex"}) {
-    const CondaPackage* pin = conda_package(look, name);
-    if (pin == nullptr || (std::string_view(name) == "pytorch-mutex" && pin->build != "cpu"))
-      continue;
-    finding.evidence.push_back(pin->path);
-    finding.fix.push_back(
-        {fmt::format("conda remove -p {} {}", pasted(look.facts.python.prefix), name),
-         text(
-             "keeps conda to builds for the processor as long as it is installed; it takes PyTorch "
-             "with it")});
-    return;
-  }
+/// next: "cpuonly", or "pytorch-mutex" in its build "cpu". nullptr: none is here.
+const CondaPackage* cpu_pin(Examination& look) {
+  const CondaPackage* mutex = conda_package(look, "pytorch-mutex");
+  if (const CondaPackage* pin = conda_package(look, "cpuonly")) return pin;
+  return mutex != nullptr && mutex->build == "cpu" ? mutex : nullptr;
 }
 
 void conda_without_cuda(Examination& look) {
@@ -135,9 +126,19 @@ void conda_without_cuda(Examination& look) {
            text("its name promises CUDA, and it has none: take another build or release")});
       continue;
     }
-    if (std::string_view(name) == "pytorch") without_its_pin(look, finding);
+    const CondaPackage* pin = std::string_view(name) == "pytorch" ? cpu_pin(look) : nullptr;
+    const std::string prefix = pasted(look.facts.python.prefix);
+    const std::string install = fmt::format("conda install -p {} '{}=*=*cuda*'", prefix, name);
+    if (pin != nullptr) {
+      finding.evidence.push_back(pin->path);
+      finding.fix.push_back(
+          {fmt::format("conda remove -p {} {}\n{}", prefix, pin->name, install),
+           text("as long as {} is installed, conda takes builds for the processor alone",
+                pin->name)});
+      continue;
+    }
     finding.fix.push_back(
-        {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
+        {install,
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
   }
 }
