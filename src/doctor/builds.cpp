@@ -144,7 +144,8 @@ std::vector<Build> builds_of(const Compatibility& known, Framework framework, Pl
                              bool aarch64) {
   if (framework == Framework::kTorch) return torch_builds(known, platform, aarch64);
   // What the tables say of the others' wheels for GPUs, they say of x86_64.
-  if (aarch64 && platform != Platform::kCpu) return {};
+  // JAX's plugins have wheels for servers of aarch64: https://github.com/jax-ml/jax/issues/23824
+  if (aarch64 && platform != Platform::kCpu && framework != Framework::kJax) return {};
   if (framework == Framework::kTensorflow) return tensorflow_builds(known, platform);
   if (framework == Framework::kJax) return jax_builds(known, platform);
   return cupy_builds(known, platform);

@@ -146,6 +146,7 @@ Facts collect(const Sources& sources) {
                                                         sources.python));
   facts.python.lost_environment =
       collect_lost_environment(sources.tree, sources.process.environment, sources.recorded);
+  facts.parts = collect_python_parts(sources.tree, sources.process.environment, facts.python);
   facts.rocm = collect_rocm(sources.tree, sources.process.environment, facts.python);
   facts.packages = collect_package_sources(sources.tree, sources.process.environment, facts.python);
   facts.builds = collect_package_builds(sources.tree, facts.python);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/package_pair.hpp"
 #include "doctor/systems.hpp"
 
 namespace berth::doctor {
@@ -68,13 +69,6 @@ struct OnnxRelease {
 };
 struct KnownBad {
   std::string package, version, what, use, source;
-};
-/// Libraries (of `cuda`) that a package opens by name; where `with` is there, take `use`.
-struct Opens {
-  std::string package, versions;
-  std::vector<std::string> libraries;
-  std::string use, with, source, cuda;
-  bool without_number = false;  // "libcudnn.so", not libcudnn.so.8
 };
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {
@@ -171,6 +165,7 @@ struct Compatibility {
   std::vector<CupyWheel> cupy;
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
+  std::vector<PackagePair> pairs;
   std::vector<Opens> opens;
   std::vector<WheelSearcher> wheel_searchers;
   std::vector<RocmDriver> rocm_drivers;

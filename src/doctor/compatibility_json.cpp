@@ -135,10 +135,15 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/known_bad/rows"))
     known.known_bad.push_back({word(row, "package"), word(row, "version"), word(row, "what"),
                                word(row, "use"), word(row, "source")});
+  for (const json& row : at(document, "compat/pairs/rows"))
+    known.pairs.push_back({word(row, "package"), word(row, "v"), word(row, "with"),
+                           word(row, "bad"), word(row, "good"), word(row, "what"), word(row, "use"),
+                           word(row, "source")});
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
                            word(row, "use"), word(row, "with"), word(row, "source"),
-                           word(row, "cuda"), is_true(row, "without_number")});
+                           word(row, "cuda"), is_true(row, "without_number"),
+                           is_true(row, "x86_only")});
   for (const json& row : at(document, "compat/wheel_search/rows"))
     known.wheel_searchers.push_back(
         {word(row, "package"), word(row, "v"), word(row, "call"), word(row, "source")});

@@ -15,6 +15,7 @@
 #include "doctor/facts/platform.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/facts/python.hpp"
+#include "doctor/facts/python_parts.hpp"
 #include "doctor/facts/toolchain.hpp"
 
 namespace berth::doctor {
@@ -32,6 +33,7 @@ struct Facts {
   WslFacts wsl;
   LibraryFacts libraries;
   PythonFacts python;
+  PythonParts parts;
   PackageSources packages;
   Fact<std::vector<PackageBuild>> builds;
   ImportFacts imports;

@@ -15,9 +15,10 @@ namespace {
 // may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
 // theirs, only those that a rule asks for.
 constexpr auto kToldPrefixes = std::to_array<std::string_view>(
-    {"CUDA_", "CUDNN_",    "NVIDIA_",  "NV_",   "NCCL_", "GLOO_", "PYTORCH_", "XLA_",  "LD_",
-     "HIP_",  "ROCR_",     "HSA_",     "ROCM_", "GPU_",  "ZE_",   "ONEAPI_",  "SYCL_", "OMP_",
-     "MKL_",  "OPENBLAS_", "NUMEXPR_", "KMP_",  "GOMP_", "BNB_",  "TRITON_",  "CUPY_", "NUMBA_"});
+    {"CUDA_", "CUDNN_",  "NVIDIA_", "NV_",     "NCCL_", "GLOO_",     "PYTORCH_",
+     "XLA_",  "LD_",     "HIP_",    "ROCR_",   "HSA_",  "ROCM_",     "GPU_",
+     "ZE_",   "ONEAPI_", "SYCL_",   "OMP_",    "MKL_",  "OPENBLAS_", "NUMEXPR_",
+     "KMP_",  "GOMP_",   "BNB_",    "TRITON_", "CUPY_", "NUMBA_",    "OLLAMA_"});
 constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VIRTUAL_ENV",
                                                         "CONDA_PREFIX",
@@ -39,6 +40,7 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "CUBLAS_WORKSPACE_CONFIG",
                                                         "DS_ACCELERATOR",
                                                         "DS_SKIP_CUDA_CHECK",
+                                                        "JUPYTER_DATA_DIR",
                                                         "JAX_CUDA_VISIBLE_DEVICES",
                                                         "JAX_DEBUG_NANS",
                                                         "JAX_DISABLE_JIT",
@@ -49,12 +51,12 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "LLAMA_ARG_N_GPU_LAYERS",
                                                         "MIOPEN_DISABLE_CACHE",
                                                         "MXNET_ENGINE_TYPE",
-                                                        "OLLAMA_GPU_OVERHEAD",
-                                                        "OLLAMA_LLM_LIBRARY",
                                                         "OMPI_COMM_WORLD_LOCAL_RANK",
                                                         "OMPI_COMM_WORLD_RANK",
                                                         "OMPI_COMM_WORLD_SIZE",
                                                         "SLURM_CPUS_ON_NODE",
+                                                        "SLURM_GPUS_PER_TASK",
+                                                        "SLURM_GPU_BIND",
                                                         "SLURM_GPUS_ON_NODE",
                                                         "SLURM_JOB_GPUS",
                                                         "SLURM_JOB_ID",
@@ -77,6 +79,7 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
                                                         "TORCH_COMPILE_DISABLE",
                                                         "TORCH_CUDA_ARCH_LIST",
+                                                        "TORCH_EXTENSIONS_DIR",
                                                         "TORCH_DISTRIBUTED_DEBUG",
                                                         "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",
                                                         "UCX_TLS",
@@ -103,7 +106,9 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "TORCHINDUCTOR_CACHE_DIR",
                                                         "WSL_DISTRO_NAME",
                                                         "XDG_CONFIG_DIRS",
-                                                        "XDG_CONFIG_HOME"});
+                                                        "XDG_CONFIG_HOME",
+                                                        "VLLM_WORKER_MULTIPROC_METHOD",
+                                                        "XDG_CACHE_HOME"});
 // That they are set matters; what they say is a host, or a job's own affair.
 constexpr auto kToldAsSet =
     std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});

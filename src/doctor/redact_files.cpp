@@ -2,6 +2,7 @@
 // could look through, no password that stands in an address.
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "doctor/contains_any.hpp"
@@ -111,6 +112,28 @@ std::string lines_of(std::string_view text, Keep keep) {
   return told;
 }
 
+/// Environment="OLLAMA_VULKAN=1": of others, and of a line with several, nothing is told.
+bool sets_one_of_ollamas(std::string_view line) {
+  constexpr std::string_view kKey = "Environment=";
+  if (!line.starts_with(kKey)) return false;
+  line.remove_prefix(kKey.size());
+  if (line.starts_with('"')) line.remove_prefix(1);
+  return std::count(line.begin(), line.end(), '=') == 1 && !line.starts_with("OLLAMA_HOST") &&
+         (line.starts_with("OLLAMA_") || line.starts_with("CUDA_") || line.starts_with("HSA_") ||
+          line.starts_with("ROCR_") || line.starts_with("HIP_") || line.starts_with("GGML_"));
+}
+
+/// The program that it starts, and none of what it is started with.
+std::string notebook_kernel(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
+      document["argv"].empty())
+    return "{}\n";
+  nlohmann::json told;
+  told["argv"] = nlohmann::json::array({document["argv"][0]});
+  return told.dump() + "\n";
+}
+
 }  // namespace
 
 std::string redacted_settings(std::string_view path, std::string_view text) {
@@ -124,10 +147,14 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
   if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
     return package_metadata(text);
   if (name == "RECORD")
-    return lines_of(text,
-                    [](std::string_view line) { return line.find("/libcudnn") != line.npos; });
+    return lines_of(text, [](std::string_view line) {
+      return line.find("/libcudnn") != line.npos || line.find("/_swigfaiss") != line.npos;
+    });
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
+  if (path.find("/ollama.service") != std::string_view::npos)
+    return lines_of(text, sets_one_of_ollamas);
+  if (name == "kernel.json") return notebook_kernel(text);
   if (name == "direct_url.json") return without_hosts(text);
   if (name == "pyvenv.cfg")
     return lines_of(text, [](std::string_view line) { return !line.starts_with("command"); });

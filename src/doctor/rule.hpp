@@ -101,6 +101,7 @@ std::span<const Rule> import_rules();     // what the loader gives them
 std::span<const Rule> fit_rules();        // and builds that do not fit
 std::span<const Rule> memory_rules();     // how they take memory
 std::span<const Rule> program_rules();    // and what is no package
+std::span<const Rule> pair_rules();       // whose releases do not go together
 std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
@@ -109,6 +110,7 @@ std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> shadow_rules();    // libraries before libraries
 std::span<const Rule> variable_rules();  // with values that break something
+std::span<const Rule> launch_rules();    // that whoever starts a program gives, or should
 std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks

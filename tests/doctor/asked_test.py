@@ -146,7 +146,7 @@ def errors(berth, folder):
     (folder / "fork.py").write_text("import torch\n")
     file = json.loads(run(berth, "doctor", "--json", "--error", "-", str(folder / "fork.py"),
                           text="RuntimeError: Cannot re-initialize CUDA in forked subprocess.").stdout)
-    assert file["error"][0]["rules"] == ["SRC34"], file
+    assert file["error"][0]["rules"] == ["SRC34", "ENV22"], file
 
 
 def commands(berth, folder):

@@ -49,6 +49,11 @@ constexpr const char* kCudnn = msgid("cuDNN is missing in part, or of two versio
 constexpr const char* kMissing = msgid("a library of CUDA is not where this program looks");
 constexpr const char* kOldLibrary = msgid("a library of CUDA is older than the framework takes");
 constexpr const char* kAbi = msgid("an extension was built for another PyTorch");
+constexpr const char* kReleases = msgid("releases of packages that do not go together");
+constexpr const char* kParts =
+    msgid("a package lacks its compiled parts, or another one of its name is here");
+constexpr const char* kHome = msgid("caches are kept in a folder that this user may not write to");
+constexpr const char* kVideo = msgid("the container has none of the driver's libraries for video");
 constexpr const char* kPair = msgid("torchvision or torchaudio belongs to another PyTorch");
 constexpr const char* kLibdevice = msgid("XLA does not find the toolkit's libdevice");
 constexpr const char* kLibc = msgid("the system's C or C++ library is older than a wheel needs");
@@ -160,7 +165,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"no-device", "no cuda-capable device is detected", 1, kNoDeviceRules, kNoDevice},
     {"no-device", "cuda_error_no_device", 1, kNoDeviceRules, kNoDevice},
     {"no-device", "cudaerrornodevice", 1, kNoDeviceRules, kNoDevice},
-    {"bad-ordinal", "invalid device ordinal", 2, "ENV02 ENV04 ENV01", kOrdinal},
+    {"bad-ordinal", "invalid device ordinal", 2, "ENV02 ENV04 ENV01 ENV24", kOrdinal},
     {"bad-ordinal", "cuda_error_invalid_device", 2, "ENV02 ENV04 ENV01", kOrdinal},
     {"device-busy", "cuda-capable device(s) is/are busy or unavailable", 2, "DRV20 DRV23", kBusy},
     {"device-busy", "cuda-capable devices are busy or unavailable", 2, "DRV20 DRV23", kBusy},
@@ -254,6 +259,22 @@ constexpr auto kRows = std::to_array<Signature>({
     {"compiler", "unsupported gnu version", 2, "FW19", kCompiler},
     {"compiler", "python.h: no such file or directory", 2, "FW19", kCompiler},
     {"compiler", "failed to find c compiler", 2, "FW19", kCompiler},
+    {"compiler", "ninja is required to load c++ extensions", 2, "FW19", kCompiler},
+    {"other-toolkit", "could not find nvcc", 2, "ENV10 ENV11", kToolkit},
+    {"releases", "compiled using numpy 1.x cannot be run in", 2, "FW25", kReleases},
+    {"releases", "numpy is not available", 2, "FW25", kReleases},
+    {"releases", "numba needs numpy", 2, "FW25", kReleases},
+    {"releases", "no module named 'triton.ops", 2, "FW25", kReleases},
+    {"releases", "disabling pytorch because pytorch", 2, "FW25", kReleases},
+    {"releases", "could not load libtorchcodec", 2, "FW25 FW26", kReleases},
+    {"parts", "no module named 'mmcv._ext'", 2, "FW26", kParts},
+    {"parts", "cannot find dgl c++ graphbolt library", 2, "FW26", kParts},
+    {"parts", "has no attribute 'standardgpuresources'", 2, "FW21", kParts},
+    {"missing-library", "library libcublas*is not found or cannot be loaded", 2, "LIB04", kMissing},
+    {"home", "permission denied: '/.triton", 2, "ENV26", kHome},
+    {"home", "permission denied: '/.cache", 2, "ENV26", kHome},
+    {"home", "permission denied: '/.config/vllm", 2, "ENV26", kHome},
+    {"video", "cannot load libnvcuvid", 2, "CTR21", kVideo},
     {"openmp", "omp: error #15", 2, "CPU04", kOpenMp},
     {"openmp", "mkl_threading_layer=intel is incompatible with", 2, "CPU04", kOpenMp},
     {"out-of-memory", "cuda out of memory", 2, kOomRules, kMemory},
@@ -284,7 +305,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"interface", "unable to find address for", 2, "ENV13 RT11", kInterface},
     {"interface", "no socket interface found", 2, "ENV13 RT11", kInterface},
     {"pinned-memory", "ibv_reg_mr*cannot allocate memory", 2, "CTR16 RT07", kPinned},
-    {"fork", "cannot re-initialize cuda in forked subprocess", 2, "SRC34", kFork},
+    {"fork", "cannot re-initialize cuda in forked subprocess", 2, "SRC34 ENV22", kFork},
     {"set-device-cpu", "expected a cuda device, but got: cpu", 2, "SRC02", kSetDevice},
     {"kfd", "unable to open /dev/kfd", 2, "AMD01 CTR19", kKfd},
     {"kfd", "rock module is not loaded", 2, "AMD01 CTR19 HW02", kKfd},

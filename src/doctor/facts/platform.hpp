@@ -85,6 +85,15 @@ struct OllamaFiles {
   std::uint64_t size = 0;              // of the program, in bytes; 0 not told
 };
 
+/// The unit that starts Ollama's server, and what it sets: the server gets nothing of a shell's.
+struct OllamaService {
+  struct Setting {
+    std::string value, file;
+  };
+  std::string unit;  // "/etc/systemd/system/ollama.service"
+  std::map<std::string, Setting, std::less<>> variables;
+};
+
 /// A program that computes by ggml, in the PATH of the target: llama.cpp, whisper.cpp and their
 /// like.
 struct GgmlProgram {
@@ -97,8 +106,9 @@ struct PlatformFacts {
   Fact<std::vector<std::string>> interfaces;  // network
   Fact<std::string> command_line;             // the kernel's
   CpuFacts cpu;
-  Fact<OllamaFiles> ollama;  // absent: none is installed
-  Fact<GgmlProgram> ggml;    // absent: none, or it is one file
+  Fact<OllamaFiles> ollama;            // absent: none is installed
+  Fact<OllamaService> ollama_service;  // absent: systemd does not start it
+  Fact<GgmlProgram> ggml;              // absent: none, or it is one file
   NamedPaths named;
   Fact<NcclSettings> nccl;  // absent: no such file
 };
@@ -108,6 +118,7 @@ struct PlatformFacts {
 [[nodiscard]] WslFacts collect_wsl(const Tree& tree,
                                    const Fact<std::vector<std::string>>& searched);
 [[nodiscard]] Fact<OllamaFiles> collect_ollama(const Tree& tree);
+[[nodiscard]] Fact<OllamaService> collect_ollama_service(const Tree& tree);
 [[nodiscard]] Fact<GgmlProgram> collect_ggml(const Tree& tree, const ProcessFacts& process);
 [[nodiscard]] PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process);
 

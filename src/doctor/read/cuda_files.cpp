@@ -16,7 +16,7 @@ bool matters(std::string_view name) {
   constexpr auto kBegin = std::to_array<std::string_view>(
       {"libcudart.so", "libcublas", "libcudnn", "libcusolver.so", "libcusparse.so", "libnvrtc.so",
        "libnccl.so", "libnvJitLink.so", "libcufft.so", "libcurand.so", "libnvinfer.so",
-       "libnvdla_compiler.so"});
+       "libnvdla_compiler.so", "libavutil.so", "libnvcuvid.so", "libnvidia-encode.so"});
   return name.find(".so") != std::string_view::npos &&
          std::any_of(kBegin.begin(), kBegin.end(),
                      [&](std::string_view begin) { return name.starts_with(begin); });

@@ -333,6 +333,7 @@ PlatformFacts collect_platform(const Tree& tree, const ProcessFacts& process) {
   PlatformFacts facts;
   facts.interfaces = tree.list("/sys/class/net");
   facts.ollama = tree.watched([&] { return collect_ollama(tree); });
+  facts.ollama_service = tree.watched([&] { return collect_ollama_service(tree); });
   facts.ggml = tree.watched([&] { return collect_ggml(tree, process); });
   if (facts.interfaces.is_absent()) facts.interfaces = Unreadable{"/sys/class/net", ENOENT};
   facts.command_line = tree.line("/proc/cmdline");

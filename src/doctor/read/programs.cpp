@@ -1,4 +1,5 @@
 // Programs beside Python whose ways to compute are files that lie beside them.
+#include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
@@ -65,6 +66,55 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     for (const std::string& name : runners.value_or({}))
       files.libraries.push_back("runners/" + name);
     return files;
+  }
+  return {};
+}
+
+namespace {
+
+/// Environment="A=1" "B=2 3" C=4, as systemd reads it; an empty one takes all back.
+void read_settings(const std::string& text, const std::string& file, OllamaService& service) {
+  constexpr std::string_view kKey = "Environment=";
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line);
+    if (!line.starts_with(kKey)) continue;
+    line.remove_prefix(kKey.size());
+    if (trim(line).empty()) service.variables.clear();
+    while (!(line = trim(line)).empty()) {
+      const char quote = line.front() == '"' || line.front() == '\'' ? line.front() : ' ';
+      if (quote != ' ') line.remove_prefix(1);
+      const std::size_t end = std::min(line.find(quote), line.size());
+      const std::string_view word = line.substr(0, end);
+      line.remove_prefix(std::min(end + 1, line.size()));
+      if (const std::size_t equals = word.find('='); equals != std::string_view::npos && equals > 0)
+        service.variables[printable(word.substr(0, equals))] = {printable(word.substr(equals + 1)),
+                                                                file};
+    }
+  }
+}
+
+}  // namespace
+
+/// The unit, and the files that `systemctl edit` adds to it.
+Fact<OllamaService> collect_ollama_service(const Tree& tree) {
+  for (const char* folder :
+       {"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}) {
+    OllamaService service;
+    service.unit = std::string(folder) + "/ollama.service";
+    const auto text = tree.read(service.unit);
+    if (text.is_unreadable()) return text.why();
+    if (!text) continue;
+    read_settings(*text, service.unit, service);
+    const std::string more = "/etc/systemd/system/ollama.service.d";
+    const auto names = tree.list(more, 50);
+    if (names.is_unreadable()) return names.why();
+    for (const std::string& name : names.value_or({})) {
+      if (!name.ends_with(".conf")) continue;
+      const auto added = tree.read(more + "/" + name);
+      if (added.is_unreadable()) return added.why();
+      read_settings(added.value_or(""), more + "/" + name, service);
+    }
+    return service;
   }
   return {};
 }

@@ -20,7 +20,7 @@ constexpr std::size_t kMostDistributions = 20'000;
 bool is_pinned(std::string_view name) {
   constexpr auto kNames =
       std::to_array<std::string_view>({"torch", "torchvision", "torchaudio", "xformers", "jax",
-                                       "jaxlib", "vllm", "torchtext", "torch-tensorrt"});
+                                       "jaxlib", "vllm", "torchtext", "torch-tensorrt", "numba"});
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

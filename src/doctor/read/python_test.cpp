@@ -186,6 +186,31 @@ TEST_CASE("a folder that may not be read makes its packages unknown, not absent"
   CHECK(collect_python(tree, Environment{}, "/venv/bin/python").distributions.is_unreadable());
 }
 
+TEST_CASE("a range of releases allows what pip would take") {
+  CHECK(parse_requirement("numpy (<2.2,>=1.24)").range == "<2.2,>=1.24");
+  CHECK(parse_requirement("numba[cuda] >=0.57 ; extra == 'x'").range == ">=0.57");
+  CHECK(parse_requirement("numpy").range.empty());
+  struct Row {
+    const char* range;
+    const char* version;
+    bool allowed;
+  };
+  const Row rows[] = {
+      {"<2.2,>=1.24", "2.1.3", true},  {"<2.2,>=1.24", "2.2.0", false},
+      {"<2.2,>=1.24", "1.23", false},  {"==2.*", "2.4.1", true},
+      {"==2.*", "3.0", false},         {"!=2.0.*", "2.0.1", false},
+      {"~=2.1", "2.9", true},          {"~=2.1", "3.0", false},
+      {"~=2.1.0", "2.2", false},       {"<=1.26.4", "1.26.4", true},
+      {">2", "2.0.0", false},          {"", "1", true},
+      {"@https://x/y.whl", "1", true}, {"<2", "dev", true},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.range);
+    CAPTURE(row.version);
+    CHECK(allows(row.range, row.version) == row.allowed);
+  }
+}
+
 TEST_CASE("names of distributions are read as pip writes them") {
   using Pair = std::pair<std::string, std::string>;
   CHECK(parse_info_name("nvidia_nccl_cu12-2.27.3.dist-info") == Pair{"nvidia-nccl-cu12", "2.27.3"});

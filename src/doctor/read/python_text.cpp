@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -125,6 +126,12 @@ Requirement parse_requirement(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && is_word(text[end])) ++end;
   out.name = normal_name(text.substr(0, end));
+  // Of "numba[cuda] (<2)" what is neither the extra nor a bracket.
+  std::string_view range = trim(text.substr(end));
+  if (range.starts_with('['))
+    range = trim(range.substr(std::min(range.find(']'), range.size() - 1) + 1));
+  for (const char c : range)
+    if (c != '(' && c != ')' && c != ' ') out.range += c;
   const std::size_t equals = text.find("==");
   if (equals == std::string_view::npos || text.find(',') != std::string_view::npos) return out;
   std::string_view pin = trim(text.substr(equals + 2));
@@ -133,6 +140,39 @@ Requirement parse_requirement(std::string_view text) {
   while (end < pin.size() && (is_word(pin[end]) || pin[end] == '+' || pin[end] == '*')) ++end;
   out.exact = pin.substr(0, end);
   return out;
+}
+
+bool allows(std::string_view range, std::string_view version) {
+  const Version has = version_of(version);
+  if (has.empty()) return true;
+  const auto one = [&](std::string_view condition) {
+    const std::size_t at = condition.find_first_not_of("<>=!~");
+    if (at == std::string_view::npos || at == 0) return true;
+    const std::string_view how = condition.substr(0, at);
+    std::string_view what = condition.substr(at);
+    const bool all = what.ends_with(".*");
+    if (all) what.remove_suffix(2);
+    const Version wanted = version_of(what);
+    if (wanted.empty()) return true;
+    // "==2.*" and "~=2.1" speak of the first parts alone.
+    const auto begins = [&](std::size_t parts) {
+      return compare(
+                 Version(has.begin(),
+                         has.begin() + static_cast<std::ptrdiff_t>(std::min(parts, has.size()))),
+                 Version(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(parts))) == 0;
+    };
+    const int order = compare(has, wanted);
+    if (how == "<") return order < 0;
+    if (how == "<=") return order <= 0;
+    if (how == ">") return order > 0;
+    if (how == ">=") return order >= 0;
+    if (how == "~=") return order >= 0 && wanted.size() > 1 && begins(wanted.size() - 1);
+    if (how == "==") return all ? begins(wanted.size()) : order == 0;
+    if (how == "!=") return all ? !begins(wanted.size()) : order != 0;
+    return true;
+  };
+  const auto conditions = split(range, ',');
+  return std::all_of(conditions.begin(), conditions.end(), one);
 }
 
 }  // namespace berth::doctor

@@ -39,8 +39,12 @@ struct Metadata {
 struct Requirement {
   std::string name;
   std::string exact;   // of "==2.4.0"; "" no such pin
+  std::string range;   // "<2.2,>=1.24"; "" any
   std::string marker;  // behind the semicolon
 };
 [[nodiscard]] Requirement parse_requirement(std::string_view text);
+/// Whether a release is in such a range: "<2.2,>=1.24", "~=2.1", "==2.*", "!=2.0.1". What is
+/// written otherwise allows all.
+[[nodiscard]] bool allows(std::string_view range, std::string_view version);
 
 }  // namespace berth::doctor

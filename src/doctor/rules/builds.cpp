@@ -58,6 +58,44 @@ bool is_alone(Examination& look) {
          });
 }
 
+/// "faiss-gpu-cu12", and what the same project has for other CUDAs.
+bool is_build_for_gpu(const Distribution& one, std::string_view name) {
+  const std::size_t mark = name.find("-gpu");
+  return one.name == name ||
+         (mark != std::string_view::npos && one.name.starts_with(name.substr(0, mark + 4)));
+}
+
+bool has_build_for_gpu(Examination& look, std::string_view name) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Distribution& one) {
+           return is_build_for_gpu(one, name);
+         });
+}
+
+/// By the size of its files it was installed last, over one for the GPU.
+bool has_won(Examination& look, const std::string& package) {
+  const auto* won = look.see(look.facts.parts.over_gpu_build);
+  return won != nullptr && std::find(won->begin(), won->end(), package) != won->end();
+}
+
+void found_over_gpu_build(Examination& look, const Distribution& one, const std::string& name) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return;
+  const auto other = std::find_if(all->begin(), all->end(), [&](const Distribution& candidate) {
+    return is_build_for_gpu(candidate, name);
+  });
+  if (other == all->end()) return;
+  Finding& finding = look.found(
+      text("{} was installed over {}, whose files it has replaced: there is no GPU in it",
+           named(one), named(*other)));
+  finding.evidence = {one.path, other->path,
+                      text("the library that both have is as long as {}'s", one.name),
+                      "https://github.com/facebookresearch/faiss/issues/2892"};
+  finding.fix.push_back({uninstall_command(look.facts.python, {one.name, other->name}) + "\n" +
+                             install_command(look.facts.python, {other->name}),
+                         text("the build for the GPU; both write the same files")});
+}
+
 void listed_cpu_builds(Examination& look) {
   for (const CpuBuild& row : look.knowledge.compatibility().cpu_builds) {
     const auto package = look.facts.python.distribution(row.package);
@@ -70,7 +108,11 @@ void listed_cpu_builds(Examination& look) {
     if (row.quiet && (has_gpu_framework(look) || !is_alone(look))) continue;
     // Both write the same files: which of them is there now no name tells.
     const std::string name = row.use.substr(0, row.use.find_first_of(" ["));
-    if (name != row.package && look.facts.python.distribution(name)) continue;
+    if (has_won(look, row.package)) {
+      found_over_gpu_build(look, *one, name);
+      continue;
+    }
+    if (name != row.package && has_build_for_gpu(look, name)) continue;
     Finding& finding = found_cpu_build(look, *one, row.beside_torch);
     // Asked for by name, and another framework has the GPU: it reads data, mostly.
     if (one->name.ends_with("-cpu") && has_gpu_framework(look)) finding.severity = Severity::kInfo;
@@ -378,6 +420,34 @@ void headers_older_than_compiler(Examination& look) {
        text("or wheels of the toolkit's release")});
 }
 
+/// FlashInfer of PyPI brings no kernels, and compiles each when it is first wanted, if no package
+/// beside it has them.
+void flashinfer_without_nvcc(Examination& look) {
+  const auto package = look.facts.python.distribution("flashinfer-python");
+  const Distribution* one = look.see(package);
+  const auto has = [&](const char* name) { return look.facts.python.distribution(name); };
+  const auto gpus = seen_gpus(look);
+  if (one == nullptr || gpus.empty() || torch_cuda(look).empty() ||
+      !local_part(one->version).empty() || has("flashinfer-cubin") || has("flashinfer-jit-cache") ||
+      has("nvidia-cuda-nvcc") || has("nvidia-cuda-nvcc-cu12") ||
+      !look.missing(look.facts.toolchain.building))
+    return;
+  Finding& finding = look.found(
+      text("there is no nvcc, and {} compiles with it while a program runs", named(*one)));
+  // Servers choose other kernels than its for older GPUs.
+  const bool is_chosen = has("sglang") || (!gpus.front().capability.empty() &&
+                                           !is_older(gpus.front().capability, "10.0"));
+  finding.severity = is_chosen ? Severity::kWarning : Severity::kInfo;
+  finding.evidence = {one->path, text("no nvcc in PATH, CUDA_HOME nor /usr/local/cuda"),
+                      "https://github.com/vllm-project/vllm/issues/26642"};
+  finding.fix.push_back(
+      {install_command(
+           look.facts.python,
+           {"flashinfer-cubin==" + one->version, "flashinfer-jit-cache==" + one->version},
+           "--extra-index-url https://flashinfer.ai/whl/" + tag_of_cuda(torch_cuda(look))),
+       text("its kernels, compiled; or a CUDA toolkit (an image whose tag ends in -devel)")});
+}
+
 }  // namespace
 
 void toolkit_for_building(Examination& look) {
@@ -386,6 +456,7 @@ void toolkit_for_building(Examination& look) {
   const auto pycuda = look.facts.python.distribution("pycuda");
   const Distribution* who = look.see(deepspeed) != nullptr ? look.see(deepspeed) : look.see(pycuda);
   const std::string cuda = torch_cuda(look);
+  if (who == nullptr) return flashinfer_without_nvcc(look);
   if (who == nullptr || (who->name == "deepspeed" && cuda.empty()) || seen_gpus(look).empty())
     return;
   if (look.missing(look.facts.toolchain.building)) {

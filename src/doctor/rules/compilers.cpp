@@ -1,5 +1,5 @@
-// Rules FW09, FW16, FW19, FW22, LIB11: what is compiled while a program runs, and the toolkit that
-// TensorFlow gets from the system.
+// Rules FW09, FW16, FW19, FW22, FW27, LIB11: what is compiled while a program runs, and the toolkit
+// that TensorFlow gets from the system.
 #include <algorithm>
 #include <array>
 
@@ -227,9 +227,56 @@ void triton_cannot_run(Examination& look) {
        text("or any folder of another file system; of a container: --tmpfs /tmp:exec")});
 }
 
+/// PyTorch compiles extensions by ninja, and looks for it in PATH alone: that it is installed in an
+/// environment which is not active is not enough.
+void no_ninja(Examination& look) {
+  const Distribution* who = first_of(look, {"gsplat", "nerfacc", "xlstm", "exllamav2"});
+  if (who == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
+      !look.missing(look.facts.parts.ninja))
+    return;
+  const bool installed = first_of(look, {"ninja"}) != nullptr;
+  Finding& finding = look.found(
+      text("there is no ninja in PATH, with which {} compiles while a program runs", named(*who)));
+  // An environment may be active where it is used.
+  if (installed) finding.severity = Severity::kInfo;
+  finding.evidence = {who->path, "https://github.com/pytorch/pytorch/pull/147698"};
+  if (installed)
+    finding.fix.push_back(
+        {fmt::format("export PATH={}/bin:$PATH", pasted(look.facts.python.prefix)),
+         text("it is installed there; or activate the environment")});
+  else
+    finding.fix.push_back({install_command(look.facts.python, {"ninja"}), ""});
+}
+
+/// A build that was killed has left its lock, and whoever imports that extension waits for it
+/// without a word.
+void lock_left(Examination& look) {
+  const auto* locks = look.see(look.facts.parts.build_locks);
+  if (locks == nullptr || locks->empty()) return;
+  const auto* processes = look.see(look.facts.machine.processes);
+  constexpr auto kBuilders = std::to_array<std::string_view>(
+      {"ninja", "nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "c++", "g++", "hipcc", "clang++"});
+  if (processes == nullptr ||
+      std::any_of(processes->begin(), processes->end(), [&](const std::string& name) {
+        return std::find(kBuilders.begin(), kBuilders.end(), name) != kBuilders.end();
+      }))
+    return;
+  Finding& finding = look.found(
+      text("a build of an extension has left its lock, for which every import of it waits: {}",
+           locks->front()));
+  finding.evidence = *locks;
+  finding.evidence.push_back(text("no compiler runs now"));
+  finding.evidence.emplace_back("https://github.com/openvinotoolkit/nncf/issues/1033");
+  std::string command = "rm";
+  for (const std::string& one : *locks) command += " " + pasted(one);
+  finding.fix.push_back(
+      {command, text("where nobody builds it on another machine of the same home")});
+}
+
 void host_compiler(Examination& look) {
   triton_cannot_compile(look);
   if (look.findings().empty()) triton_cannot_run(look);
+  if (look.findings().empty()) no_ninja(look);
   if (look.findings().empty()) gcc_too_new(look);
 }
 
@@ -370,6 +417,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a Triton whose assembler does not know the GPU"), "", ptxas_too_old},
     {"FW19", Layer::kFramework, Severity::kWarning, true,
      msgid("no fitting C compiler, or no Python.h, for what compiles"), "", host_compiler},
+    {"FW27", Layer::kFramework, Severity::kWarning, true, msgid("a lock of a build that has ended"),
+     "", lock_left},
 });
 
 }  // namespace

@@ -25,6 +25,33 @@ bool has_cudnn_wheel(Examination& look) {
          });
 }
 
+/// NVIDIA's wheels; where the package does not look into them, with their folders named as well.
+model::Fix wheels_for(Examination& look, const Distribution& one, const Opens& row) {
+  std::vector<std::string> words;
+  for (const std::string_view word : split(row.use, ' ')) words.emplace_back(word);
+  model::Fix fix{install_command(look.facts.python, words),
+                 text("brings CUDA's libraries as wheels")};
+  if (searches_wheels(look, one.name, row.libraries.front()).how == WheelSearch::kAlways)
+    return fix;
+  const std::string site = one.path.substr(0, one.path.rfind('/'));
+  std::vector<std::string> folders;
+  for (const std::string& word : words)  // "nvidia-cublas-cu12"
+    if (const std::size_t end = word.find("-cu1"); word.starts_with("nvidia-"))
+      folders.push_back(site + "/nvidia/" + word.substr(7, end - 7) + "/lib");
+  if (!folders.empty()) fix.command += "\n" + name_in_library_path(folders).command;
+  return fix;
+}
+
+/// Of all wheels that have what it opens: it would miss the next as well.
+model::Fix name_wheels_of(const Opens& row, const std::vector<CudaLibrary>& libraries) {
+  std::vector<std::string> folders;
+  for (const CudaLibrary& one : libraries)
+    if (one.from == CudaLibrary::From::kWheel &&
+        std::find(row.libraries.begin(), row.libraries.end(), one.name) != row.libraries.end())
+      folders.push_back(one.folder);
+  return name_in_library_path(folders);
+}
+
 /// What packages open by name, where no file of theirs tells.
 void opened_by_name(Examination& look) {
   const auto* libraries = look.see_whole(look.facts.python.libraries);
@@ -41,21 +68,29 @@ void opened_by_name(Examination& look) {
   for (const Opens& row : look.knowledge.compatibility().opens) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
-    if (row.without_number || one == nullptr || !in_range(one->version, row.versions)) continue;
-    // The wheel is installed, though nobody has recorded its files.
-    if (row.with.empty() && has_cudnn_wheel(look)) continue;
+    if (row.without_number || one == nullptr || !in_range(one->version, row.versions) ||
+        conda_package(look, row.package) != nullptr || (row.x86_only && is_aarch64(look.facts)))
+      continue;
     const auto missing =
         std::find_if(row.libraries.begin(), row.libraries.end(),
                      [&](const std::string& name) { return !finds(row.package, name); });
     if (missing == row.libraries.end()) continue;
-    Finding& finding = look.found(text("{} needs {}, which is not here", named(*one), *missing));
+    // The wheel is installed, though nobody has recorded its files.
+    if (row.with.empty() && has_cudnn_wheel(look) && !has(*missing)) continue;
+    const auto wheel =
+        std::find_if(libraries->begin(), libraries->end(),
+                     [&](const CudaLibrary& other) { return other.name == *missing; });
+    Finding& finding = look.found(
+        wheel == libraries->end()
+            ? text("{} needs {}, which is not here", named(*one), *missing)
+            : text("{} does not find {}: it is in a wheel, where the loader does not look",
+                   named(*one), *missing));
+    // Something else here may be what uses the GPU.
+    if (!torch_cuda(look).empty()) finding.severity = Severity::kError;
     finding.evidence.push_back(one->path);
-    if (const auto wheel =
-            std::find_if(libraries->begin(), libraries->end(),
-                         [&](const CudaLibrary& other) { return other.name == *missing; });
-        wheel != libraries->end()) {
+    if (wheel != libraries->end()) {
       finding.evidence.push_back(text("there is {}", wheel->path()));
-      finding.fix.push_back(name_in_library_path({wheel->folder}));
+      finding.fix.push_back(name_wheels_of(row, *libraries));
       finding.evidence.push_back(row.source);
       return;
     }
@@ -65,8 +100,7 @@ void opened_by_name(Examination& look) {
       finding.fix.push_back(
           {install_command(look.facts.python, {"-U", row.use}), text("is made for {}", row.with)});
     if (row.with.empty())
-      finding.fix.push_back({install_command(look.facts.python, {row.use}),
-                             text("brings CUDA's libraries as wheels")});
+      finding.fix.push_back(wheels_for(look, *one, row));
     else
       finding.fix.push_back(
           {install_command(look.facts.python, {"nvidia-cudnn-cu12==8.9.7.29"}),

@@ -159,15 +159,31 @@ std::string killed_program(std::string_view line) {
   return std::string(line.substr(open + 1, close - open - 1));
 }
 
+/// An extension is compiled by as many of these at once as there are cores, each of some gigabytes.
+void killed_compiler(Examination& look, const std::string& line, const std::string& program) {
+  Finding& finding = look.found(
+      text("the kernel has ended {}, a part of CUDA's compiler: the machine had no memory left",
+           program));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {quoted(line), "https://github.com/Dao-AILab/flash-attention/pull/2079"};
+  finding.fix.push_back({"export MAX_JOBS=2",
+                         text("then install again: as many compilers run at once; or take a wheel "
+                              "that is compiled already")});
+}
+
 void killed_for_memory(Examination& look) {
   constexpr auto kPrograms = std::to_array<std::string_view>(
       {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton",
        "ray::", "torchrun", "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
+  constexpr auto kCompilers =
+      std::to_array<std::string_view>({"cicc", "cudafe++", "ptxas", "nvcc", "fatbinary"});
   if (!machine_has_nvidia(look) && cards_on_bus(look, kVendorAmd).empty()) return;
   const auto& log = look.facts.machine.kernel_log;
   if (!log) return;
   for (auto line = log->rbegin(); line != log->rend(); ++line) {
     const std::string program = killed_program(*line);
+    if (std::find(kCompilers.begin(), kCompilers.end(), program) != kCompilers.end())
+      return killed_compiler(look, *line, program);
     if (std::none_of(kPrograms.begin(), kPrograms.end(),
                      [&](std::string_view one) { return program.starts_with(one); }))
       continue;

@@ -88,6 +88,14 @@ bool is_main(std::string_view name) {
   return name == "pytorch" || name == "tensorflow" || name == "jaxlib";
 }
 
+/// A package of no content that keeps the solver to builds for the processor, whatever is asked for
+/// next: "cpuonly", or "pytorch-mutex" in its build "cpu". nullptr: none is here.
+const CondaPackage* cpu_pin(Examination& look) {
+  const CondaPackage* mutex = conda_package(look, "pytorch-mutex");
+  if (const CondaPackage* pin = conda_package(look, "cpuonly")) return pin;
+  return mutex != nullptr && mutex->build == "cpu" ? mutex : nullptr;
+}
+
 void conda_without_cuda(Examination& look) {
   for (const char* name : {"pytorch", "tensorflow", "jaxlib", "xgboost", "libxgboost", "lightgbm",
                            "onnxruntime", "faiss", "lammps", "gromacs", "cp2k", "openmm"}) {
@@ -118,8 +126,19 @@ void conda_without_cuda(Examination& look) {
            text("its name promises CUDA, and it has none: take another build or release")});
       continue;
     }
+    const CondaPackage* pin = std::string_view(name) == "pytorch" ? cpu_pin(look) : nullptr;
+    const std::string prefix = pasted(look.facts.python.prefix);
+    const std::string install = fmt::format("conda install -p {} '{}=*=*cuda*'", prefix, name);
+    if (pin != nullptr) {
+      finding.evidence.push_back(pin->path);
+      finding.fix.push_back(
+          {fmt::format("conda remove -p {} {}\n{}", prefix, pin->name, install),
+           text("as long as {} is installed, conda takes builds for the processor alone",
+                pin->name)});
+      continue;
+    }
     finding.fix.push_back(
-        {fmt::format("conda install -p {} '{}=*=*cuda*'", pasted(look.facts.python.prefix), name),
+        {install,
          text("asks for the CUDA build by its name, so that the solver cannot choose the other")});
   }
 }
@@ -212,7 +231,12 @@ void jax_plugin(Examination& look) {
   const Distribution* jaxlib = look.see(jax);
   // conda's has its plugin inside, so that it has to be known whose it is.
   if (jaxlib == nullptr || conda_package(look, "jaxlib") != nullptr ||
-      look.facts.python.conda.is_unreadable() || is_aarch64(look.facts))
+      look.facts.python.conda.is_unreadable())
+    return;
+  // Its plugins have wheels for servers of aarch64 (https://github.com/jax-ml/jax/issues/23824),
+  // and none for a Jetson's GPU.
+  if (is_aarch64(look.facts) &&
+      (look.facts.machine.is_jetson || is_older(jaxlib->version, "0.4.26")))
     return;
   const auto gpus = seen_gpus(look);
   if (gpus.empty()) return jax_without_rocm(look, *jaxlib);

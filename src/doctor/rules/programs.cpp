@@ -8,26 +8,51 @@
 namespace berth::doctor {
 namespace {
 
-/// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or the library itself beside those for
-/// processors.
-bool is_for_gpu(std::string_view name) {
-  constexpr auto kBegin = std::to_array<std::string_view>(
-      {"cuda_", "rocm", "vulkan", "libggml-cuda", "libggml-hip", "libggml-vulkan", "mlx_cuda"});
+bool begins_with_any(std::string_view name, std::initializer_list<std::string_view> begins) {
   constexpr std::string_view kRunners = "runners/";
   if (name.starts_with(kRunners)) name.remove_prefix(kRunners.size());
-  return std::any_of(kBegin.begin(), kBegin.end(),
+  return std::any_of(begins.begin(), begins.end(),
                      [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+/// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or the library itself beside those for
+/// processors. Vulkan serves every vendor's.
+bool is_for_nvidia(std::string_view name) {
+  return begins_with_any(name, {"cuda_", "libggml-cuda", "mlx_cuda", "vulkan", "libggml-vulkan"});
+}
+bool is_for_amd(std::string_view name) {
+  return begins_with_any(name, {"rocm", "libggml-hip", "vulkan", "libggml-vulkan"});
+}
+
+/// Its parts for AMD's GPUs are an archive, a package and an image of their own.
+void ollama_without_rocm(Examination& look, const OllamaFiles& ollama) {
+  Finding& finding = look.found(
+      text("Ollama has its libraries for NVIDIA's GPUs and none for AMD's, and the GPU is AMD's"));
+  finding.evidence = {fmt::format("{}: {}", ollama.folder, fmt::join(ollama.libraries, " ")),
+                      "https://github.com/ollama/ollama/issues/3446"};
+  if (!container_kind(look).empty()) {
+    finding.fix.push_back({"docker run --device /dev/kfd --device /dev/dri ollama/ollama:rocm",
+                           text("the image for AMD's GPUs is another one")});
+    return;
+  }
+  finding.fix.push_back({"curl -fsSL https://ollama.com/install.sh | sh",
+                         text("its own installer, run on this machine, brings them for its GPU")});
+  finding.fix.push_back({"sudo pacman -S ollama-rocm",
+                         text("Arch Linux and its like, where they are a package of their own")});
 }
 
 /// Ollama without its libraries for GPUs: a distribution's package for the processor, an
 /// installation that was cut short, or the program alone, copied from elsewhere.
 void ollama_without_gpu(Examination& look) {
   const OllamaFiles* ollama = look.see(look.facts.platform.ollama);
-  if (ollama == nullptr ||
-      std::any_of(ollama->libraries.begin(), ollama->libraries.end(), is_for_gpu))
-    return;
+  if (ollama == nullptr) return;
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
-  if (!amd && !machine_has_nvidia(look)) return;
+  const bool nvidia = machine_has_nvidia(look);
+  const auto has = [&](bool (*serves)(std::string_view)) {
+    return std::any_of(ollama->libraries.begin(), ollama->libraries.end(), serves);
+  };
+  if ((!amd && !nvidia) || (nvidia && has(is_for_nvidia)) || (amd && has(is_for_amd))) return;
+  if (amd && has(is_for_nvidia)) return ollama_without_rocm(look, *ollama);
   // Up to 0.3.6 its installer brought one file with all of them inside
   // (https://github.com/ollama/ollama/commit/88bb9e332); without them the program is a tenth of it.
   constexpr std::uint64_t kWithLibraries = 100'000'000;

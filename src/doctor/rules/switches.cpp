@@ -101,13 +101,35 @@ void missing_files(Examination& look) {
   }
 }
 
+/// Memory that a server gives back between two steps of training is a pool of its own, and a pool
+/// cannot be made of expandable segments. vLLM copes with them from 0.20.1 on.
+void pools_in_segments(Examination& look, const char* name, const std::string& value) {
+  const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
+  const auto saver = has("torch-memory-saver"), vllm = has("vllm");
+  const bool trains = has("verl") || has("openrlhf") || has("trl");
+  const Distribution* who = look.see(saver);
+  if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
+  if (who == nullptr) return;
+  Finding& finding = look.found(text(
+      "{} asks for expandable segments, of which {} cannot make the memory pools that it frees "
+      "between steps",
+      name, fmt::format("{} {}", who->name, who->version)));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {fmt::format("{}={}", name, value), who->path,
+                      who->name == "vllm"
+                          ? "https://github.com/vllm-project/vllm/pull/14189"
+                          : "https://github.com/fzyzcjy/torch_memory_saver/issues/24"};
+  finding.fix.push_back(unset(name));
+}
+
 /// Memory in parts of a virtual range, which not every kind of GPU serves.
 void expandable_segments(Examination& look, const char* name, const std::string& value) {
   std::string small;
   for (const char c : value)
     if (c != ' ') small += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (!contains(small, "expandable_segments:true")) return;
   const ManagedMemory memory = managed_memory(look);
-  if (!contains(small, "expandable_segments:true") || memory.kind == MemoryKind::kOrdinary) return;
+  if (memory.kind == MemoryKind::kOrdinary) return pools_in_segments(look, name, value);
   Finding& finding = look.found(
       text("{} asks for memory in a way that {} may not serve: the first allocation fails", name,
            memory.what));

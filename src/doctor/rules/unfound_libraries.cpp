@@ -184,6 +184,27 @@ void cupy_without_nvrtc(Examination& look, const Distribution& one) {
                          text("finds CUDA's libraries itself, and brings them as wheels")});
 }
 
+/// Its transformers compute with PyTorch, and reach the GPU only where CuPy is, too.
+void spacy_without_cupy(Examination& look) {
+  const auto spacy = look.facts.python.distribution("spacy");
+  for (const char* name : {"spacy-transformers", "spacy-curated-transformers"}) {
+    const auto package = look.facts.python.distribution(name);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || look.see(spacy) == nullptr || torch_cuda(look).empty() ||
+        conda_package(look, "cupy") != nullptr)
+      continue;
+    Finding& finding = look.found(text(
+        "{} computes on the processor: spaCy takes a GPU by CuPy, and there is none", named(*one)));
+    finding.severity = Severity::kInfo;
+    finding.evidence = {one->path, "https://github.com/explosion/spaCy/issues/5778"};
+    const std::string major = beginning(torch_cuda(look), 1);
+    finding.fix.push_back(
+        {install_command(look.facts.python, {fmt::format("cupy-cuda{}x[ctk]", major)}),
+         text("then spacy.require_gpu() before the model is loaded")});
+    return;
+  }
+}
+
 void cupy(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return;
@@ -192,7 +213,8 @@ void cupy(Examination& look) {
     if (one.name == "cupy" || one.name.starts_with("cupy-cuda") ||
         one.name.starts_with("cupy-rocm"))
       if (found.empty() || found.front().name != one.name) found.push_back(one);
-  if (found.empty() || seen_gpus(look).empty()) return;
+  if (seen_gpus(look).empty()) return;
+  if (found.empty()) return spacy_without_cupy(look);
   const Distribution& one = found.front();
   if (found.size() > 1) {
     Finding& finding = look.found(

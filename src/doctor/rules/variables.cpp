@@ -47,6 +47,8 @@ bool has_unknown_word(std::string_view value, std::string_view known) {
   return false;
 }
 
+constexpr std::string_view kNoGpu = "no gpu of this machine";
+
 /// Whether the value is what the row means: "above 128", "is a|b".
 bool is_bad(std::string_view bad, const std::string& value) {
   const std::size_t blank = bad.find(' ');
@@ -71,6 +73,26 @@ bool is_bad(std::string_view bad, const std::string& value) {
   return how == "outside" && second != std::string_view::npos &&
          (*number < number_in(what.substr(0, second)).value_or(*number) ||
           *number > number_in(what.substr(second + 1)).value_or(*number));
+}
+
+/// "7.5;8.0 8.6+PTX": of the GPUs here it serves not one. Names of families are not read.
+bool serves_no_gpu(Examination& look, std::string list) {
+  WheelArch held;
+  for (char& c : list)
+    if (c == ' ' || c == ',') c = ';';
+  for (std::string_view one : split(list, ';')) {
+    if (one.empty()) continue;
+    const bool ptx = one.ends_with("+ptx");
+    if (ptx) one.remove_suffix(4);
+    if (!number_in(one)) return false;
+    held.arch.emplace_back(one);
+    if (ptx && (held.ptx.empty() || is_older(one, held.ptx))) held.ptx = one;
+  }
+  const auto gpus = seen_gpus(look);
+  return !held.arch.empty() && !gpus.empty() &&
+         std::all_of(gpus.begin(), gpus.end(), [&](const SeenGpu& gpu) {
+           return !gpu.capability.empty() && kernels_of(held, gpu.capability) == Kernels::kLacks;
+         });
 }
 
 bool has_package(Examination& look, std::string_view name) {
@@ -135,7 +157,7 @@ bool is_excused(Examination& look, const VariableFault& row) {
 
 Severity severity_of(std::string_view effect) {
   if (effect == "fails" || effect == "off") return Severity::kError;
-  return effect == "slow" ? Severity::kWarning : Severity::kInfo;
+  return effect == "slow" || effect == "risks" ? Severity::kWarning : Severity::kInfo;
 }
 
 void wrong_values(Examination& look) {
@@ -143,9 +165,9 @@ void wrong_values(Examination& look) {
   for (const VariableFault& row : look.knowledge.compatibility().variables) {
     if (std::find(told.begin(), told.end(), row.name) != told.end()) continue;
     const auto setting = setting_of(look, row);
-    if (!setting || !is_bad(row.bad, small(setting->value)) || !is_read(look, row.reader) ||
-        is_excused(look, row))
-      continue;
+    if (!setting || !is_read(look, row.reader) || is_excused(look, row)) continue;
+    const std::string value = small(setting->value);
+    if (row.bad == kNoGpu ? !serves_no_gpu(look, value) : !is_bad(row.bad, value)) continue;
     told.push_back(row.name);
     Finding& finding =
         look.found(fmt::format("{}={}: {}", row.name, setting->value, tr(row.cause.c_str())));

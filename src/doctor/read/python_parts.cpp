@@ -1,0 +1,172 @@
+#include "doctor/facts/python_parts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.hpp"
+#include "doctor/read/place.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::size_t kMostNames = 5000;
+
+using Folders = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+Fact<Folders> read_folders(const Tree& tree, const PythonFacts& python) {
+  struct Part {
+    const char* package;
+    const char* folder;
+  };
+  constexpr auto kParts = std::to_array<Part>({{"mmcv", "mmcv"},
+                                               {"mmcv-full", "mmcv"},
+                                               {"dgl", "dgl/graphbolt"},
+                                               {"dgl", "dgl/dgl_sparse"}});
+  Folders found;
+  for (const Part& part : kParts) {
+    const auto package = python.distribution(part.package);
+    if (!package) continue;
+    const auto names =
+        tree.list((*python.path)[package->entry].folder + "/" + part.folder, kMostNames);
+    if (names.is_unreadable()) return names.why();
+    if (names) found[part.folder] = *names;
+  }
+  return found;
+}
+
+/// A library that pip has put there, and its size.
+struct Listed {
+  std::string file;
+  std::uint64_t size = 0;
+};
+
+/// The largest of those that RECORD names: "faiss/_swigfaiss.cpython-311….so,sha256=…,123".
+std::optional<Listed> largest_library(const Tree& tree, const Distribution& one) {
+  std::optional<Listed> largest;
+  const std::string record = tree.read(one.path + "/RECORD", 1 << 20).value_or("");
+  for (const std::string_view row : split(record, '\n')) {
+    const auto words = split(trim(row), ',');
+    if (words.size() != 3 || words[0].find(".so") == std::string_view::npos) continue;
+    const auto size = to_number(words[2]);
+    if (size && (!largest || static_cast<std::uint64_t>(*size) > largest->size))
+      largest = {std::string(words[0]), static_cast<std::uint64_t>(*size)};
+  }
+  return largest;
+}
+
+std::optional<std::uint64_t> listed_size(const Tree& tree, const Distribution& one,
+                                         const std::string& file) {
+  const std::string record = tree.read(one.path + "/RECORD", 1 << 20).value_or("");
+  for (const std::string_view row : split(record, '\n'))
+    if (const auto words = split(trim(row), ','); words.size() == 3 && words[0] == file)
+      if (const auto size = to_number(words[2])) return static_cast<std::uint64_t>(*size);
+  return std::nullopt;
+}
+
+/// Both write the same files, and what is there is as long as the one's.
+Fact<std::vector<std::string>> read_over_gpu_build(const Tree& tree, const PythonFacts& python) {
+  if (!python.distributions)
+    return python.distributions.map([](const auto&) { return std::vector<std::string>(); });
+  std::vector<std::string> found;
+  for (const Distribution& one : *python.distributions) {
+    if (one.name != "faiss-cpu") continue;
+    for (const Distribution& other : *python.distributions) {
+      if (!other.name.starts_with("faiss-gpu") || other.entry != one.entry) continue;
+      const auto library = largest_library(tree, one);
+      if (!library) continue;
+      const auto node = tree.node((*python.path)[one.entry].folder + "/" + library->file);
+      const auto others = listed_size(tree, other, library->file);
+      if (node && node->size == library->size && others != library->size) found.push_back(one.name);
+    }
+  }
+  return found;
+}
+
+/// TORCH_EXTENSIONS_DIR/NAME/lock, else ~/.cache/torch_extensions/py311_cu121/NAME/lock.
+Fact<std::vector<std::string>> read_build_locks(const Tree& tree,
+                                                const Fact<Environment>& environment) {
+  std::vector<std::string> folders, found;
+  if (std::string own = variable(environment, "TORCH_EXTENSIONS_DIR"); !own.empty()) {
+    folders.push_back(std::move(own));
+  } else {
+    std::string cache = variable(environment, "XDG_CACHE_HOME");
+    const std::string home = variable(environment, "HOME");
+    if (cache.empty() && !home.empty()) cache = home + "/.cache";
+    if (cache.empty()) return found;
+    cache += "/torch_extensions";
+    for (const std::string& build : tree.list(cache, 50).value_or({}))
+      folders.push_back(cache + "/" + build);
+  }
+  for (const std::string& folder : folders)
+    for (const std::string& name : tree.list(folder, 200).value_or({}))
+      if (const std::string lock = folder + "/" + name + "/lock"; tree.exists(lock))
+        found.push_back(lock);
+  return found;
+}
+
+Fact<std::string> find_ninja(const Tree& tree, const Fact<Environment>& environment) {
+  std::string path = variable(environment, "PATH");
+  if (path.empty()) path = kUsualPath;
+  for (const std::string_view folder : split(path, ':'))
+    if (const std::string file = std::string(folder) + "/ninja";
+        folder.starts_with('/') && tree.exists(file))
+      return file;
+  // Where no program was recorded, none is missed.
+  if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return {};
+  return Unreadable{"ninja", 0};
+}
+
+Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
+                                               const Fact<Environment>& environment,
+                                               const PythonFacts& python) {
+  std::vector<std::string> folders;
+  if (std::string own = variable(environment, "JUPYTER_DATA_DIR"); !own.empty())
+    folders.push_back(own + "/kernels");
+  else if (const std::string home = variable(environment, "HOME"); !home.empty())
+    folders.push_back(home + "/.local/share/jupyter/kernels");
+  folders.push_back(python.prefix + "/share/jupyter/kernels");
+  folders.emplace_back("/usr/local/share/jupyter/kernels");
+  folders.emplace_back("/usr/share/jupyter/kernels");
+  std::vector<NotebookKernel> found;
+  for (const std::string& folder : folders)
+    for (const std::string& name : tree.list(folder, 100).value_or({})) {
+      const std::string file = folder + "/" + name + "/kernel.json";
+      const auto text = tree.read(file);
+      if (!text) continue;
+      const auto document = nlohmann::json::parse(*text, nullptr, false);
+      if (!document.is_object() || !document.contains("argv") || !document["argv"].is_array() ||
+          document["argv"].empty() || !document["argv"][0].is_string())
+        continue;
+      const std::string program = document["argv"][0].get<std::string>();
+      // A relative one is taken from the server's PATH.
+      if (!program.starts_with('/') ||
+          program.find("python", program.rfind('/') + 1) == std::string::npos)
+        continue;
+      const auto node = tree.node(program);
+      if (node.is_unreadable()) continue;
+      found.push_back({printable(name), file, printable(program), node.has_value()});
+    }
+  return found;
+}
+
+}  // namespace
+
+PythonParts collect_python_parts(const Tree& tree, const Fact<Environment>& environment,
+                                 const PythonFacts& python) {
+  PythonParts parts;
+  parts.folders = tree.watched([&] { return read_folders(tree, python); });
+  parts.folders.doubt(python.distributions);
+  parts.over_gpu_build = tree.watched([&] { return read_over_gpu_build(tree, python); });
+  parts.over_gpu_build.doubt(python.distributions);
+  parts.build_locks = tree.watched([&] { return read_build_locks(tree, environment); });
+  parts.build_locks.doubt(environment);
+  parts.ninja = tree.watched([&] { return find_ninja(tree, environment); });
+  parts.ninja.doubt(environment);
+  parts.kernels = tree.watched([&] { return read_kernels(tree, environment, python); });
+  parts.kernels.doubt(environment);
+  return parts;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,228 @@
+// Rules ENV24 to ENV27 and CTR21: what starts a program, and what it gives to it: a scheduler's
+// ranks, a service's variables, a home without room for caches, a notebook's kernel.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+const Distribution* first_package(Examination& look,
+                                  std::initializer_list<std::string_view> names) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return nullptr;
+  for (const std::string_view name : names)
+    for (const Distribution& one : *all)
+      if (one.name == name) return &one;
+  return nullptr;
+}
+
+/// Each task sees one GPU, which is number 0 in it, and a program that takes its rank on the
+/// machine for the number finds none.
+void rank_beyond_gpus(Examination& look) {
+  if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
+  const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
+  if (visible.empty() || visible.find(',') != std::string::npos || !machine_has_nvidia(look))
+    return;
+  // A number that its launcher has given to it, which programs take; Slurm's own they may not ask.
+  const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
+  const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
+  if (to_number(variable_or_empty(look, name)).value_or(0) < 1) return;
+  Finding& finding = look.found(
+      text("this task sees one GPU, number 0, and {} is {}: a program that takes that number finds "
+           "no such device",
+           name, variable_or_empty(look, name)));
+  if (!launched) finding.severity = Severity::kInfo;
+  finding.evidence = {shown_variable(look, name), shown_variable(look, "CUDA_VISIBLE_DEVICES"),
+                      "https://github.com/ACEsuit/mace/issues/435"};
+  for (const char* more : {"SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURM_STEP_GPUS"})
+    if (const std::string shown = shown_variable(look, more); !shown.empty())
+      finding.evidence.push_back(shown);
+  finding.fix.push_back({"srun --gpu-bind=none PROGRAM",
+                         text("then every task sees all GPUs of its machine; in a batch script "
+                              "--gpus-per-node instead of --gpus-per-task")});
+  finding.fix.push_back({"", text("or let every rank use device 0")});
+}
+
+/// Set in this shell, and read by the server, which systemd has started.
+void not_in_service(Examination& look, const OllamaService& service) {
+  const auto* variables = look.see(look.facts.process.environment);
+  if (variables == nullptr) return;
+  // The client reads those, or both do.
+  constexpr auto kClients = std::to_array<std::string_view>(
+      {"OLLAMA_HOST", "OLLAMA_NOHISTORY", "OLLAMA_EDITOR", "OLLAMA_DEBUG", "OLLAMA_API_KEY"});
+  const bool amd = !cards_on_bus(look, kVendorAmd).empty();
+  std::vector<std::string> lost;
+  for (const auto& [name, value] : *variables) {
+    const bool is_servers =
+        name.starts_with("OLLAMA_") ||
+        (amd && (name == "HSA_OVERRIDE_GFX_VERSION" || name == "ROCR_VISIBLE_DEVICES"));
+    if (!is_servers || service.variables.contains(name) ||
+        std::find(kClients.begin(), kClients.end(), name) != kClients.end())
+      continue;
+    lost.push_back(fmt::format("{}={}", name, value));
+  }
+  if (lost.empty()) return;
+  Finding& finding =
+      look.found(text("{} is set here, and Ollama's server does not get it: systemd starts that",
+                      lost.front().substr(0, lost.front().find('='))));
+  finding.severity = Severity::kInfo;
+  finding.evidence = lost;
+  finding.evidence.push_back(text("{}: no such line", service.unit));
+  finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/8679");
+  std::string lines = "'[Service]'";
+  for (const std::string& one : lost) lines += " " + pasted("Environment=\"" + one + "\"");
+  const std::string folder = "/etc/systemd/system/ollama.service.d";
+  finding.fix.push_back(
+      {fmt::format("sudo mkdir -p {0} && printf '%s\\n' {1} | sudo tee {0}/variables.conf\n"
+                   "sudo systemctl daemon-reload && sudo systemctl restart ollama",
+                   folder, lines),
+       text("or sudo systemctl edit ollama, and the lines by hand")});
+}
+
+/// Left from another machine, or from a time with more GPUs.
+void hidden_from_service(Examination& look, const OllamaService& service) {
+  const auto hidden = service.variables.find("CUDA_VISIBLE_DEVICES");
+  const auto gpus = nvidia_count(look);
+  if (hidden == service.variables.end() || !gpus || *gpus == 0) return;
+  const std::string& value = hidden->second.value;
+  const std::string_view first = std::string_view(value).substr(0, value.find(','));
+  const auto number = to_number(first);
+  const bool names = first.starts_with("GPU-") || first.starts_with("MIG-");
+  if (names || (number && *number >= 0 && static_cast<std::size_t>(*number) < *gpus)) return;
+  Finding& finding =
+      look.found(text("Ollama's service sets CUDA_VISIBLE_DEVICES={}, which is no GPU of this "
+                      "machine: its server computes on the processor",
+                      value));
+  // As one switches GPUs off on purpose.
+  if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
+  finding.evidence = {
+      fmt::format("{}: Environment=CUDA_VISIBLE_DEVICES={}", hidden->second.file, value),
+      "https://github.com/ollama/ollama/issues/9722"};
+  finding.fix.push_back(
+      {fmt::format("sudo sed -i '/CUDA_VISIBLE_DEVICES/d' {}\nsudo systemctl daemon-reload && sudo "
+                   "systemctl restart ollama",
+                   pasted(hidden->second.file)),
+       ""});
+}
+
+void ollama_service(Examination& look) {
+  const OllamaService* service = look.see(look.facts.platform.ollama_service);
+  if (service == nullptr) return;
+  hidden_from_service(look, *service);
+  not_in_service(look, *service);
+}
+
+/// A user without an entry in /etc/passwd has "/" for a home, and a system's user none at all.
+void no_home(Examination& look) {
+  const std::string home = variable_or_empty(look, "HOME");
+  if (home != "/" && home != "/nonexistent" && home != "/dev/null") return;
+  const Identity* who = look.see(look.facts.process.identity);
+  if (who == nullptr || who->uid == 0 ||
+      (!machine_has_nvidia(look) && cards_on_bus(look, kVendorAmd).empty()))
+    return;
+  const Distribution* server = first_package(look, {"vllm", "sglang"});
+  const Distribution* one =
+      server != nullptr ? server : first_package(look, {"triton", "pytorch-triton"});
+  const auto is_set = [&](const char* name) { return !variable_or_empty(look, name).empty(); };
+  const bool placed = is_set("TRITON_CACHE_DIR") || is_set("TRITON_HOME");
+  if (one == nullptr || (placed && (server == nullptr || is_set("XDG_CACHE_HOME")))) return;
+  Finding& finding = look.found(
+      text("HOME is {}, where this user may not write: {} keeps there what it compiles and fetches",
+           home, named(*one)));
+  if (server == nullptr) finding.severity = Severity::kWarning;
+  finding.evidence = {"HOME=" + home, fmt::format("uid {}", who->uid), one->path,
+                      "https://github.com/vllm-project/vllm/issues/10185"};
+  finding.fix.push_back(
+      {container_kind(look).empty() ? "export HOME=/tmp/home && mkdir -p $HOME"
+                                    : "docker run -e HOME=/tmp IMAGE",
+       text("any folder that the user may write to; one that stays keeps what was fetched")});
+}
+
+void notebook_kernel(Examination& look) {
+  const auto* kernels = look.see(look.facts.parts.kernels);
+  const std::string* runs = look.see(look.facts.python.interpreter);
+  if (kernels == nullptr || kernels->empty()) return;
+  for (const NotebookKernel& one : *kernels) {
+    if (one.is_there) continue;
+    Finding& finding = look.found(
+        text("the notebook kernel {} starts a Python that is not there: {}", one.name, one.python));
+    finding.evidence = {one.path, "https://github.com/microsoft/vscode-python/issues/14451"};
+    finding.fix.push_back({"jupyter kernelspec remove " + pasted(one.name), ""});
+    return;
+  }
+  // Nobody's notebooks can be meant for this Python: whoever picks a kernel gets another one.
+  const std::string& prefix = look.facts.python.prefix;
+  if (runs == nullptr || torch_cuda(look).empty() || seen_gpus(look).empty() ||
+      !(look.facts.python.is_venv || look.facts.python.is_conda) ||
+      first_package(look, {"ipykernel"}) != nullptr ||
+      std::any_of(kernels->begin(), kernels->end(),
+                  [&](const NotebookKernel& one) { return one.python.starts_with(prefix + "/"); }))
+    return;
+  Finding& finding = look.found(
+      text("no notebook kernel starts this Python: a notebook runs {}, whose packages are others",
+           kernels->front().python));
+  finding.severity = Severity::kInfo;
+  finding.evidence = {fmt::format("{}: {}", kernels->front().path, kernels->front().python),
+                      text("the Python that runs: {}", *runs),
+                      "https://github.com/microsoft/vscode-jupyter/issues/9081"};
+  finding.fix.push_back(
+      {fmt::format("{0} -m pip install ipykernel\n{0} -m ipykernel install --user --name {1}",
+                   pasted(*runs), pasted(prefix.substr(prefix.rfind('/') + 1))),
+       text("then choose that kernel in the notebook")});
+}
+
+/// The container toolkit brings the driver's libraries for video only to who asks for them.
+void no_video(Examination& look) {
+  const std::string asked = variable_or_empty(look, "NVIDIA_DRIVER_CAPABILITIES");
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (asked.empty() || libraries == nullptr || contains(asked, "all") || contains(asked, "video") ||
+      container_kind(look).empty() || look.facts.machine.is_jetson || seen_gpus(look).empty())
+    return;
+  // By CDI all of them come, whatever the variable says.
+  if (std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& one) {
+        return one.name.starts_with("libnvcuvid.so") || one.name.starts_with("libnvidia-encode.so");
+      }))
+    return;
+  const Distribution* one = first_package(look, {"nvidia-dali-cuda130", "nvidia-dali-cuda120",
+                                                 "nvidia-dali-cuda110", "pynvvideocodec"});
+  if (one == nullptr) return;
+  Finding& finding =
+      look.found(text("the container has no libraries for video, which {} wants: "
+                      "NVIDIA_DRIVER_CAPABILITIES does not ask for them",
+                      named(*one)));
+  finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
+                      fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("not there")),
+                      "https://github.com/NVIDIA/nvidia-docker/issues/1530"};
+  finding.fix.push_back(
+      {"docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video IMAGE",
+       text("or ENV NVIDIA_DRIVER_CAPABILITIES in its Dockerfile")});
+}
+
+constexpr auto kLayer = Layer::kEnvironment;
+constexpr auto kRules = std::to_array<Rule>({
+    {"ENV24", kLayer, Severity::kWarning, true,
+     msgid("a rank that is taken for the number of a GPU that its task does not see"), "",
+     rank_beyond_gpus},
+    {"ENV25", kLayer, Severity::kError, true,
+     msgid("variables that Ollama's service should have, or should not"), "", ollama_service},
+    {"ENV26", kLayer, Severity::kError, true,
+     msgid("a home where nothing can be kept that is compiled"), "", no_home},
+    {"ENV27", kLayer, Severity::kWarning, true, msgid("a notebook that starts another Python"), "",
+     notebook_kernel},
+    {"CTR21", Layer::kContainer, Severity::kWarning, true,
+     msgid("a container without the driver's libraries for video"), "", no_video},
+});
+
+}  // namespace
+
+std::span<const Rule> launch_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

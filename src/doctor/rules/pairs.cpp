@@ -1,0 +1,227 @@
+// Rules FW25, FW26: packages whose releases do not go together, and those that are not whole, or
+// not what their name says. Which they are, and by which sources, is data (data/compat.toml).
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/read/python_text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// conda rebuilds what it has for each release of what it needs, and its solver keeps them
+/// together.
+bool is_condas(Examination& look, const std::string& package) {
+  return conda_package(look, package == "torch" ? "pytorch" : package) != nullptr;
+}
+
+/// So does a distribution with its own.
+bool is_distributions(const Distribution& one) {
+  return one.path.starts_with("/usr/lib/python3") || one.path.starts_with("/usr/lib64/python3");
+}
+
+/// The row of its requirements that this release does not meet: "numpy<2.2,>=1.24". Such with a
+/// condition are not judged.
+std::string unmet_need(const Distribution& one, const Distribution& other) {
+  for (const std::string& row : one.needs) {
+    const Requirement need = parse_requirement(row);
+    if (need.name == other.name && need.marker.empty() && !allows(need.range, other.version))
+      return row;
+  }
+  return "";
+}
+
+bool is_clash(const PackagePair& row, const Distribution& one, const Distribution& other) {
+  if (!row.versions.empty() && !in_range(one.version, row.versions)) return false;
+  if (!row.bad.empty()) return in_range(other.version, row.bad);
+  if (!row.good.empty()) return !in_range(other.version, row.good);
+  return !unmet_need(one, other).empty();
+}
+
+/// What to install: as the row says; the release of the package whose row has this other one; what
+/// the package itself asks for.
+std::string wanted_of(Examination& look, const PackagePair& row, const Distribution& one,
+                      const Distribution& other) {
+  if (!row.use.empty()) return row.use;
+  if (row.good.empty()) {
+    const Requirement need = parse_requirement(unmet_need(one, other));
+    return need.name + need.range;
+  }
+  for (const PackagePair& fit : look.knowledge.compatibility().pairs)
+    if (fit.package == row.package && fit.with == row.with && !fit.good.empty() &&
+        in_range(other.version, fit.good))
+      return fit.versions.ends_with('-')
+                 ? fmt::format("{}>={}", row.package, beginning(fit.versions))
+                 : fmt::format("{}=={}.*", row.package, fit.versions);
+  return "";
+}
+
+void wrong_pairs(Examination& look) {
+  std::vector<std::string> told;
+  for (const PackagePair& row : look.knowledge.compatibility().pairs) {
+    const auto package = look.facts.python.distribution(row.package);
+    const auto partner = look.facts.python.distribution(row.with);
+    const Distribution *one = look.see(package), *other = look.see(partner);
+    if (one == nullptr || other == nullptr || look.facts.python.conda.is_unreadable() ||
+        is_condas(look, row.package) || is_condas(look, row.with) || !is_clash(row, *one, *other) ||
+        std::find(told.begin(), told.end(), one->name) != told.end())
+      continue;
+    // NVIDIA's is built against whatever lies beside it in its images.
+    if ((is_distributions(*one) && is_distributions(*other)) ||
+        (row.package == "torch" && !look.facts.python.has_pytorchs_own_build()))
+      continue;
+    told.push_back(one->name);
+    Finding& finding = look.found(
+        text("{} does not go with {}: {}", named(*one), named(*other), tr(row.what.c_str())));
+    finding.evidence = {one->path, other->path};
+    if (row.bad.empty() && row.good.empty())
+      finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
+    finding.evidence.push_back(row.source);
+    // Not both in releases of today: a new PyTorch may want a newer driver.
+    const std::string wanted = wanted_of(look, row, *one, *other);
+    if (wanted.empty())
+      finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
+                             text("no release of it goes with {}", named(*other))});
+    else
+      finding.fix.push_back({install_command(look.facts.python, {wanted}),
+                             text("the release that goes with the other one")});
+  }
+}
+
+/// What detects and segments is written on operators that only some builds of MMCV have.
+void mmcv_without_operators(Examination& look) {
+  const auto* folders = look.see_whole(look.facts.parts.folders);
+  if (folders == nullptr) return;
+  const auto files = folders->find("mmcv");
+  if (files == folders->end() ||
+      std::any_of(files->second.begin(), files->second.end(),
+                  [](const std::string& name) { return name.starts_with("_ext"); }))
+    return;
+  for (const char* name : {"mmdet", "mmsegmentation", "mmdet3d", "mmpose", "mmrotate", "mmocr"}) {
+    const auto package = look.facts.python.distribution(name);
+    const auto full = look.facts.python.distribution("mmcv-full");
+    const auto plain = look.facts.python.distribution("mmcv");
+    const Distribution* user = look.see(package);
+    const Distribution* mmcv = full ? look.see(full) : look.see(plain);
+    if (user == nullptr || mmcv == nullptr) continue;
+    Finding& finding =
+        look.found(text("{} has no compiled operators, on which {} is built: the import fails",
+                        named(*mmcv), named(*user)));
+    const std::string folder = mmcv->path.substr(0, mmcv->path.rfind('/'));
+    finding.evidence = {fmt::format("{}/mmcv/_ext*.so: {}", folder, tr("not there")), user->path,
+                        "https://github.com/open-mmlab/mmcv/issues/204"};
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {"mmcv", "mmcv-full", "mmcv-lite"}) + "\n" +
+             install_command(look.facts.python, {"openmim"}) + "\n" +
+             look.facts.python.interpreter.value_or("python3") + " -m mim install " +
+             (is_older(mmcv->version, "2") ? "mmcv-full==" + mmcv->version : "mmcv"),
+         text("takes a build for this PyTorch and CUDA, where there is one; else it compiles one, "
+              "which wants nvcc")});
+    return;
+  }
+}
+
+/// DGL has a library for each release of PyTorch that it was made for, and takes the one of the
+/// same name.
+void dgl_for_other_torch(Examination& look) {
+  const auto* folders = look.see_whole(look.facts.parts.folders);
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  const auto package = look.facts.python.distribution("dgl");
+  const Distribution* dgl = look.see(package);
+  if (folders == nullptr || torch == nullptr || dgl == nullptr) return;
+  const auto files = folders->find("dgl/graphbolt");
+  if (files == folders->end()) return;
+  constexpr std::string_view kBegin = "libgraphbolt_pytorch_";
+  std::string newest;
+  for (const std::string& name : files->second) {
+    if (!name.starts_with(kBegin) || !name.ends_with(".so")) continue;
+    const std::string release = name.substr(kBegin.size(), name.size() - kBegin.size() - 3);
+    if (version_of(release) == version_of(torch->version)) return;
+    if (newest.empty() || is_older(newest, release)) newest = release;
+  }
+  if (newest.empty()) return;
+  Finding& finding = look.found(
+      text("{} has no library for PyTorch {}: the import fails", named(*dgl), torch->version));
+  finding.evidence = {text("there is {}", fmt::format("{}{}.so", kBegin, newest)), torch->path,
+                      "https://github.com/dmlc/dgl/issues/7822"};
+  if (!is_older("2.4", beginning(torch->version)) && torch->cuda)
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"--force-reinstall", "--no-deps", "dgl"},
+                         fmt::format("-f https://data.dgl.ai/wheels/torch-{}/{}/repo.html",
+                                     beginning(torch->version), tag_of_cuda(*torch->cuda))),
+         text("the builds for this release of PyTorch")});
+  finding.fix.push_back({install_command(look.facts.python, {"torch==" + newest}),
+                         text("the newest that this DGL was made for")});
+}
+
+void not_as_named(Examination& look) {
+  for (const KnownBad& row : look.knowledge.compatibility().known_bad) {
+    // FW10 and FW11 speak of those.
+    if (row.package == "jax" || row.package.starts_with("cupy")) continue;
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || one->version != row.version || !look.facts.python.torch) continue;
+    Finding& finding = look.found(
+        text("{} is a release with a known fault: {}", named(*one), tr(row.what.c_str())));
+    finding.severity = Severity::kWarning;
+    finding.evidence = {one->path, row.source};
+    finding.fix.push_back(
+        {uninstall_command(look.facts.python, {row.package}) + "\n" +
+             install_command(look.facts.python, {"--no-build-isolation", row.use}),
+         text("or the part of PyTorch itself that does the same: torch.amp")});
+  }
+}
+
+/// Until 0.17 all of it was built on FFmpeg's libraries, which no wheel of it brings.
+void torchcodec_without_ffmpeg(Examination& look) {
+  const auto package = look.facts.python.distribution("torchcodec");
+  const Distribution* one = look.see(package);
+  const auto* libraries = look.see_whole(look.facts.python.libraries);
+  if (one == nullptr || libraries == nullptr || !is_older(one->version, "0.17") ||
+      is_condas(look, "torchcodec") ||
+      std::any_of(libraries->begin(), libraries->end(), [](const CudaLibrary& library) {
+        return library.name.starts_with("libavutil.so.");
+      }))
+    return;
+  Finding& finding = look.found(
+      text("{} needs FFmpeg's libraries, and there are none: Could not load libtorchcodec",
+           named(*one)));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {
+      one->path, text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libavutil.so.*"),
+      "https://github.com/meta-pytorch/torchcodec/issues/998"};
+  if (look.facts.python.is_conda)
+    finding.fix.push_back({fmt::format("conda install -p {} -c conda-forge 'ffmpeg<8'",
+                                       pasted(look.facts.python.prefix)),
+                           ""});
+  else
+    finding.fix.push_back({"sudo apt-get install ffmpeg",
+                           text("or as this system calls it; a static build of FFmpeg has no "
+                                "libraries")});
+}
+
+void not_whole(Examination& look) {
+  mmcv_without_operators(look);
+  torchcodec_without_ffmpeg(look);
+  dgl_for_other_torch(look);
+  not_as_named(look);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"FW25", Layer::kFramework, Severity::kError, true,
+     msgid("packages whose releases do not go together"), "", wrong_pairs},
+    {"FW26", Layer::kFramework, Severity::kError, true,
+     msgid("a package without its compiled parts, or of another's name"), "", not_whole},
+});
+
+}  // namespace
+
+std::span<const Rule> pair_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
