@@ -67,13 +67,12 @@ def drop_frames(problem: BaseException) -> None:
         todo.extend(other for other in (one.__cause__, one.__context__, *members(one)) if other is not None)
 
 
-def check_lack_of_memory(problem: Exception) -> None:
-    """Raises what is something else: as it is, or as ContextLost."""
+def may_fit_later(problem: Exception) -> bool:
+    """It is a lack of memory, after which another try may do. Where the device's context is lost, that is raised."""
     if is_sticky(problem):
         raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
                           text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
-    if not is_oom(problem) or not may_try_again(problem):
-        raise problem
+    return is_oom(problem) and may_try_again(problem)
 
 
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
@@ -81,12 +80,16 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         return True, function(*args, **named)
     except Exception as problem:
-        check_lack_of_memory(problem)
+        if not may_fit_later(problem):
+            raise
         if steps is not None:
             steps.look(problem)
         failed = problem
-    drop_frames(failed)
-    return False, failed
+    try:
+        drop_frames(failed)
+        return False, failed
+    finally:  # its frame, which this one's traceback keeps, keeps neither it nor what the call was given
+        del failed, function, args, named, steps
 
 
 def first_line(problem: BaseException) -> str:
@@ -233,9 +236,14 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
             if at + 1 == tries:
                 if steps is not None:
                     steps.put_back()
-                raise result
-            pause = between(at, result, steps)
-            del result
+                try:
+                    raise result
+                finally:
+                    del result
+            try:
+                pause = between(at, result, steps)
+            finally:
+                del result
             time.sleep(pause)
             if state is not None:
                 state.restore()
@@ -256,7 +264,8 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
                 unused(state)
                 return result
             except Exception as problem:
-                check_lack_of_memory(problem)
+                if not may_fit_later(problem):
+                    raise
                 if at + 1 == tries:
                     if steps is not None:
                         steps.put_back()
@@ -268,8 +277,10 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
                 if steps is not None:
                     steps.end()
             drop_frames(failed)
-            pause = between(at, failed, steps)
-            del failed
+            try:
+                pause = between(at, failed, steps)
+            finally:
+                del failed
             await asyncio.sleep(pause)
             if state is not None:
                 state.restore()

@@ -16,7 +16,7 @@ from .errors import Unsupported
 from .language import text
 from .oom import is_oom
 from .parts import length_of, part_of
-from .retrying import check_lack_of_memory
+from .retrying import may_fit_later
 
 __all__ = ["NotSplittable", "SplitWarning"]
 
@@ -113,7 +113,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            _check_context(why)
+            may_fit_later(why)  # a lost context is raised; that memory ran out, or that two items are too few for it, only keeps from checking
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -152,15 +152,6 @@ def _check_writes(names: List[str], allowed: str) -> None:
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
     """The batch, or where memory is short for it so many groups, each of items from all over it."""
     return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
-
-
-def _check_context(why: Exception) -> None:
-    """A lost context is raised; that memory ran out, or that two items are too few for it, only keeps from checking."""
-    try:
-        check_lack_of_memory(why)
-    except Exception as said:
-        if said is not why:
-            raise
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)
