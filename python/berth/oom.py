@@ -29,11 +29,13 @@ _NUMBA = re.compile(r"^numba(_cuda)?\..*\bCudaAPIError$")
 _CUDA_OUT_OF_MEMORY = 2
 _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 
+_BARE = "CUDA out of memory"  # and nothing more
+
 # Each of these says it, and none is in a text without the word before them, of which most texts have none. One after another they are
 # found faster than by an expression of so many branches.
 _WORDS: Dict[str, Tuple[str, ...]] = {
     "emory": (
-        "CUDA out of memory. Tried to allocate", "CUDA out of memory", "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
+        "CUDA out of memory. Tried to allocate", _BARE, "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
         "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
         "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
@@ -62,9 +64,8 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
 # A text that says it has the words at its beginning, after a mark ("RuntimeError: …"), or after one of these; else it is about them.
 _LEADS = re.compile(r"(?:\A|[^\w\s]|\n|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
 # A sentence that goes on after these is about them too.
-_ENDS = ("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
-         "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory")
-_BARE = "CUDA out of memory"  # and nothing more
+_ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
+         "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
 # TensorFlow's own class is also that of a full disk, of too many open files, and of a message that is too long.
 _OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
@@ -165,8 +166,11 @@ def _stands(text: str, word: str) -> bool:
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word):at + len(word) + 3]
-        goes_on = re.match(r" [a-z]", after) if word in _ENDS else word == _BARE and not re.match(r"[.!]?(\s*\Z|\n)", after)
-        if not goes_on and (word[0] in " _" or _LEADS.search(text[max(0, at - 12):at])):
+        if word in _ENDS:
+            goes_on = after[:1] == " " and after[1:2].islower()
+        else:
+            goes_on = word is _BARE and after.strip(" .!")[:1] not in ("", "\n")
+        if not goes_on and (at == 0 or word[0] in " _" or _LEADS.search(text[max(0, at - 12):at])):
             return True
         at = text.find(word, at + 1)
     return False
