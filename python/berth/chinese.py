@@ -148,6 +148,8 @@ MESSAGES: Dict[str, str] = {
     "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
         "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
     # a step in parts
+    "hooks on parameters see the gradients of each part and not of the whole: {}": "参数上的钩子看到的是各部分的梯度，而不是整体的：{}",
+    "split_step calls them once; or do what they do after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
     "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
     "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
     "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",

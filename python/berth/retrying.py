@@ -156,7 +156,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
     then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
     again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
-    that a program has made itself are its own to keep. Gradients that its backward passes have written are put back as well: to none
+    that a program has made itself are its own to keep, and other threads and tasks draw from the global ones again. Gradients that its backward passes have written are put back as well: to none
     or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for that, so where a pass has added to gradients of earlier
     passes, StepInterrupted is raised in place of another try: make it one call for all passes that add up. What is no lack of memory is
     raised as it is, and an error that has cost the device's context as ContextLost.

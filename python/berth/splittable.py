@@ -91,6 +91,16 @@ def check_hooks(model: Any, allowed: str) -> None:
                   text("a hook on the parameter, which is called once; in_batch='warn' to go on"))
 
 
+def warn_of_parts(model: Any) -> None:
+    """For a loop of one's own, which nobody can keep from going on."""
+    check_batch_norm(model, "warn")
+    check_hooks(model, "warn")
+    hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
+    if hooked:
+        object_or(text("hooks on parameters see the gradients of each part and not of the whole: {}", _some(hooked)), "warn",
+                  text("split_step calls them once; or do what they do after the last part"))
+
+
 def _some(found: List[str]) -> str:
     return ", ".join(found[:3]) + (text(" and {} more", len(found) - 3) if len(found) > 3 else "")
 
