@@ -156,10 +156,10 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
     then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
     again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
-    that a program has made itself are its own to keep, and other threads and tasks draw from the global ones again. Gradients that its backward passes have written are put back as well: to none
-    or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for that, so where a pass has added to gradients of earlier
-    passes, StepInterrupted is raised in place of another try: make it one call for all passes that add up. What is no lack of memory is
-    raised as it is, and an error that has cost the device's context as ContextLost.
+    that a program has made itself are its own to keep, and other threads and tasks draw from the global ones again. Gradients that its
+    backward passes have written are put back as well: to none or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for
+    that, so where a pass has added to gradients of earlier passes, StepInterrupted is raised in place of another try: make it one call for
+    all passes that add up. What is no lack of memory is raised as it is, and an error that has cost the device's context as ContextLost.
 
     The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
     optimizer or a scheduler of PyTorch's has stepped in it that it has not made itself, StepInterrupted is raised. What is none of
@@ -172,8 +172,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     first, most : float
         Seconds.
     same_random : bool
-        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what PyTorch takes to copy its
-        state (about 1 µs for the CPU; of each GPU more).
+        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what it takes to copy their
+        states (about 1 µs for those of the CPU; of each GPU more).
 
     Examples
     --------
