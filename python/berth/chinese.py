@@ -98,6 +98,7 @@ MESSAGES: Dict[str, str] = {
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
     "memory ran out in {} after {} had stepped in it, so another try would step again: {}": "{} 中在 {} 更新之后内存耗尽，再试会再更新一次：{}",
+    "something that writes into parameters": "写入参数的操作",
     "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
         "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
     "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":

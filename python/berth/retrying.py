@@ -162,8 +162,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     all passes that add up. What is no lack of memory is raised as it is, and an error that has cost the device's context as ContextLost.
 
     The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
-    optimizer or a scheduler of PyTorch's has stepped in it that it has not made itself, StepInterrupted is raised. What is none of
-    PyTorch's is not seen. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
+    optimizer or a scheduler of PyTorch's has stepped in it, or parameters were written, that it has not made itself, StepInterrupted is
+    raised. What else it changes is not seen. Nor may other ranks wait for it: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------

@@ -201,6 +201,42 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(tries, [tries[0]] * 2)
 
 
+class Own(unittest.TestCase):
+    """Steps that none of PyTorch's classes makes, of parameters that a backward pass has reached."""
+
+    def retried(self, model_of, step):
+        tries = []
+
+        @berth.retry(first=0.0, report=False)
+        def train():
+            model = model_of()
+            tries.append(1)
+            model(torch.ones(1, 2)).sum().backward()
+            step(model)
+            if len(tries) < 2:
+                raise RuntimeError(OOM)
+        train()
+        return len(tries)
+
+    @staticmethod
+    def by_hand(model):
+        with torch.no_grad():
+            for one in model.parameters():
+                one -= 0.1 * one.grad
+
+    @staticmethod
+    def by_one_that_is_gone(model):
+        torch.optim.SGD(model.parameters(), 0.1).step()
+
+    def test_parameters_are_not_written_twice(self):
+        for step in (self.by_hand, self.by_one_that_is_gone):
+            model = torch.nn.Linear(2, 1)
+            with self.assertRaises(berth.StepInterrupted, msg=step.__name__):
+                self.retried(lambda: model, step)
+            self.assertEqual(self.retried(lambda: torch.nn.Linear(2, 1), step), 2, "a model of its own begins anew")
+            self.assertEqual(self.retried(lambda: model, lambda model: None), 2)
+
+
 class Kept(unittest.TestCase):
     """What a failed try held is gone when the next one begins, and what the call was given when it is over."""
 
