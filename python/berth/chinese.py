@@ -148,6 +148,9 @@ MESSAGES: Dict[str, str] = {
         "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
     "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
         "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
+    "memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on":
+        "另一个 rank 在更新中途内存耗尽：此后各 rank 的参数可能不一致",
+    "start all ranks from the last checkpoint; the other rank's own output says what to change": "让所有 rank 从上一个检查点重新开始；那个 rank 自己的输出说明了要改什么",
     # a step in parts
     "hooks on parameters see the gradients of each part and not of the whole: {}": "参数上的钩子看到的是各部分的梯度，而不是整体的：{}",
     "split_step calls them once; or do what they do after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
