@@ -156,7 +156,7 @@ MESSAGES: Dict[str, str] = {
     "split_step calls them once; or do what they do after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
     "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
     "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
-    "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
+    "whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失几乎相同，为 {:.6g}",
     "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
     "a batch normalisation of one's own, or a mixup":
         "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",

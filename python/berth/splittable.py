@@ -135,7 +135,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             return True
         _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
         if found and not any(one.tells for one in found) and max(abs(one.whole) for one in found) >= 1e-6:
-            warnings.warn(text("whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}", found[0].whole), SplitWarning,
+            warnings.warn(text("whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}", found[0].whole), SplitWarning,
                           stacklevel=5)
         return any(one.tells for one in found)
     warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
