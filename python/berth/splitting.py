@@ -213,7 +213,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     count : callable, optional
         Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`, or with class weights
         `lambda part: weight[part["labels"]].sum()`. Else all along the first axis; then the loss of each batch that is split is compared with
-        that of its parts, which takes two passes without gradients. With a count only the first batch is whose parts count differently.
+        that of its parts, which takes two passes without a backward one. With a count only the first batch is whose parts count differently.
     scaler : torch.amp.GradScaler, optional
         Gradients are unscaled before they are clipped; it is updated once.
     clip_norm : float, optional
