@@ -131,8 +131,9 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     count : callable, optional
         Takes a part's data, and gives how many of its items the loss is a mean of, or with class weights the sum of their weights; else all
         along the first axis.
-    model : DistributedDataParallel, optional
-        With ranks: the `with` blocks of all parts but the last keep it from exchanging gradients.
+    model : torch.nn.Module, optional
+        A SplitWarning names layers and hooks that see the parts and not the whole, such as batch normalisation. Of DistributedDataParallel, the
+        `with` blocks of all parts but the last keep it from exchanging gradients.
     over : {"all", "rank"}
         The mean over the items of all ranks, or of each rank's own mean, as DistributedDataParallel has it by itself. They differ
         where ranks have different numbers of items.
@@ -161,6 +162,9 @@ def accumulate(batch: Any, parts: int, *, count: Optional[Count] = None, model: 
     # A part of padding alone has no mean, and adds nothing; one stays where the others wait for this rank's last.
     all_parts = weighed(together.each(pieces), together, over)
     some = [part for part in all_parts if part.items] or all_parts[:1]
+    if len(some) > 1 and hasattr(model, "named_modules"):
+        from .splittable import warn_of_parts  # which needs this module
+        warn_of_parts(model)
     for at, part in enumerate(some):
         part.at, part.of = at, len(some)
         part.ranks = together.ranks

@@ -7,16 +7,19 @@ from typing import Any, Callable, Optional, TypeVar
 
 from .errors import BerthError
 from .language import text
+from .stepping import StepInterrupted
 
 __all__ = ["Agreement", "RankFailed", "agreement"]
 
 Result = TypeVar("Result")
 
 FAILED = 9  # what a rank says that ends with another error
+_INTERRUPTED = 10  # and one whose step is half made
 
 
 class RankFailed(BerthError):
-    """Another rank of the job failed with what is no lack of memory; this one had nothing wrong, and cannot go on alone."""
+    """Another rank of the job failed, with what is no lack of memory or in the middle of its step; this one had nothing wrong, and cannot go
+    on alone."""
 
     may_try_again = False
 
@@ -60,10 +63,14 @@ class Agreement:
             return own()
         try:
             result = own()
-        except Exception:
-            self.most(FAILED)
+        except Exception as problem:
+            self.most(_INTERRUPTED if isinstance(problem, StepInterrupted) else FAILED)
             raise
-        if self.most(0) == FAILED:
+        said = self.most(0)
+        if said == _INTERRUPTED:
+            raise RankFailed(text("memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on"), "E0564",
+                             text("start all ranks from the last checkpoint; the other rank's own output says what to change"))
+        if said == FAILED:
             raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
         return result
 

@@ -169,8 +169,11 @@ def _smaller_until_it_fits(call: Callable[..., Any], size: int, args: Tuple[Any,
             return result, size
         smaller = together.least(together.each(lambda: next_size(size)))
         if smaller < least:
-            raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
-                             text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
+            try:
+                raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", size, _why(result)), "E0562",
+                                 text("a smaller model, a shorter sequence, less precision, or a GPU with more memory")) from result
+            finally:
+                del result
         if report and together.rank == 0:
             print(text("berth: a batch of {} does not fit in {} ({}); trying {}", size, name_of(call), _why(result), smaller), file=sys.stderr)
         size = smaller
@@ -252,7 +255,10 @@ def _tried(call: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, 
             good, result = False, None
     if not good:
         release_memory()
-    return result, good
+    try:
+        return result, good
+    finally:  # an exception's traceback keeps this frame
+        del result
 
 
 def _why(lack: Optional[BaseException]) -> str:
@@ -306,6 +312,9 @@ def find_batch(trial: Callable[[int], Any], *, start: int = 128, least: int = 1,
         near = fits < least and fails - least <= max(1, math.ceil(least * margin))
         size = least if near else min(max(middle, fits + 1), fails - 1)
     release_memory()
-    if fits < least:
-        raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack
+    try:
+        if fits < least:
+            raise DoesNotFit(text("memory runs out with a batch of {} as well: {}", least, _why(lack)), "E0562") from lack
+    finally:
+        del lack, result
     return fits if fits == most else max(least, fits - math.floor(fits * margin))

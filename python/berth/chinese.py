@@ -102,6 +102,7 @@ MESSAGES: Dict[str, str] = {
     "the device's context is lost: {}": "设备的上下文已丢失：{}",
     "start a new process; CUDA_LAUNCH_BLOCKING=1 names the call": "启动新的进程；CUDA_LAUNCH_BLOCKING=1 会指出是哪个调用",
     "memory ran out in {} after {} had stepped in it, so another try would step again: {}": "{} 中在 {} 更新之后内存耗尽，再试会再更新一次：{}",
+    "something that writes into parameters": "写入参数的操作",
     "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
         "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
     "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":
@@ -151,10 +152,15 @@ MESSAGES: Dict[str, str] = {
         "{!r} 是 {} 个张量，每个有 {} 行：一个样本是一个张量还是一行，旁边没有任何东西能说明",
     "torch.stack(…) of them, with dim=1 where rows are items; or what has one entry for each item beside them":
         "对它们 torch.stack(…)，若行是样本则用 dim=1；或在旁边放上每个样本一项的内容",
+    "memory ran out in another rank in the middle of its step: parameters may differ between the ranks from now on":
+        "另一个 rank 在更新中途内存耗尽：此后各 rank 的参数可能不一致",
+    "start all ranks from the last checkpoint; the other rank's own output says what to change": "让所有 rank 从上一个检查点重新开始；那个 rank 自己的输出说明了要改什么",
     # a step in parts
+    "hooks on parameters see the gradients of each part and not of the whole: {}": "参数上的钩子看到的是各部分的梯度，而不是整体的：{}",
+    "split_step calls them once; or do what they do after the last part": "split_step 只调用它们一次；或在最后一个部分之后再做它们所做的事",
     "backward hooks of layers see the gradients of each part and not of the whole: {}": "层的反向钩子看到的是各部分的梯度，而不是整体的：{}",
     "a hook on the parameter, which is called once; in_batch='warn' to go on": "改用参数上的钩子，它只被调用一次；in_batch='warn' 可继续",
-    "whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失都相同，为 {:.6g}",
+    "whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}": "看不出损失能否拆分：批次各部分的损失几乎相同，为 {:.6g}",
     "the loss of {} is {:.6g} in training, and of their parts together {:.6g}: a layer or the loss depends there on which items are together, such as "
     "a batch normalisation of one's own, or a mixup":
         "训练模式下 {} 的损失是 {:.6g}，而各部分合计是 {:.6g}：有某层或损失在训练时取决于哪些样本在一起，例如自写的批归一化或 mixup",

@@ -20,7 +20,7 @@ from .randomness import Randomness, kept, unused
 
 __all__ = ["CannotCompare", "Compared", "compared"]
 
-_ALIKE = 1e-3        # parts whose means differ by less tell nothing of how they are to be weighed
+_ALIKE = 1e-3        # at most: parts whose means differ by less tell nothing of how they are to be weighed
 _LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, which is not copied
 
 
@@ -156,7 +156,7 @@ def _both(trial: _Trial, aside: "_Aside") -> Optional[Compared]:
     precise = dtypes | {dtype} <= {torch.float32, torch.float64} and not torch.is_autocast_enabled()
     relative = (1e-4 if {one.device.type for one in model.parameters()} <= {"cpu"} else 1e-3) if precise else 3e-2
     largest = max(map(abs, found))
-    tells = math.isfinite(one) and (not trial.mean or max(found) - min(found) > _ALIKE * largest)
+    tells = math.isfinite(one) and (not trial.mean or max(found) - min(found) > min(2 * relative, _ALIKE) * largest)
     return Compared(one, sum(shares), relative * max(abs(one), sum(map(abs, shares)), 1e-6), tells, False, writes)
 
 

@@ -7,6 +7,7 @@ they were is one number each, of the gradients that are there as the pass begins
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 __all__ = ["Gradients"]
@@ -17,16 +18,18 @@ class _Noted(NamedTuple):
     before: Any   # its gradient, or None
     version: int  # it counts what is written into a tensor
     size: Any     # the sum of what is in it, each without its sign; None where it was not asked for
+    written: int  # what is written into the parameter itself
 
 
 class Gradients:
     """Of the parameters that backward passes have reached since this was made: as they were before the first of them."""
 
-    __slots__ = ("_noted", "_whole")
+    __slots__ = ("_noted", "_whole", "_written")
 
     def __init__(self) -> None:
         self._noted: Dict[int, _Noted] = {}
         self._whole = True
+        self._written: List[Any] = []
 
     def note(self, roots: Any) -> None:
         """Before a backward pass that begins at these tensors."""
@@ -36,7 +39,8 @@ class Gradients:
         for one in new:
             before = one.grad
             has_size = before is not None and not before.is_sparse
-            self._noted[id(one)] = _Noted(one, before, 0 if before is None else before._version, next(sizes) if has_size else None)
+            self._noted[id(one)] = _Noted(one, before, 0 if before is None else before._version, next(sizes) if has_size else None,
+                                          one._version)
 
     def lose(self) -> None:
         """A pass was made of which nobody knows whether it was in this try."""
@@ -46,6 +50,7 @@ class Gradients:
         """False where something is lost. Keeps no parameter alive after that."""
         noted, whole = list(self._noted.values()), self._whole
         self._noted.clear()
+        self._written = [weakref.ref(one.parameter) for one in noted if one.parameter._version != one.written]
         with sys.modules["torch"].no_grad():
             for one in noted:
                 if one.parameter.grad is not one.before:
@@ -56,6 +61,10 @@ class Gradients:
                     else:
                         whole = False
         return whole
+
+    def parameters_are_new(self) -> bool:
+        """Something has written into parameters since they were noted, as a step does, that outlive the call. After put_back()."""
+        return any(one() is not None for one in self._written)
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:

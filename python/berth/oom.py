@@ -29,11 +29,13 @@ _NUMBA = re.compile(r"^numba(_cuda)?\..*\bCudaAPIError$")
 _CUDA_OUT_OF_MEMORY = 2
 _TENSORFLOW = re.compile(r"^tensorflow\..*\bResourceExhaustedError$")
 
+_BARE = "CUDA out of memory"  # and nothing more
+
 # Each of these says it, and none is in a text without the word before them, of which most texts have none. One after another they are
 # found faster than by an expression of so many branches.
 _WORDS: Dict[str, Tuple[str, ...]] = {
     "emory": (
-        "CUDA out of memory. Tried to allocate", "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
+        "CUDA out of memory. Tried to allocate", _BARE, "NPU out of memory. Tried to allocate", "$ Torch: not enough memory: you tried to allocate", "HIP out of memory. Tried to allocate", "XPU out of memory. Tried to allocate",
         "CUDA error: out of memory", "HIP error: out of memory", "CUDA driver error: out of memory", "cuda runtime error (2) : out of memory",
         "CUDA error 2: out of memory", "[CUDA] out of memory", "CUDA out of memory occurred when warming up", "Cuda failure 2 'out of memory'",
         "Cuda failure 'out of memory'", "would exceed allowed memory. (out of memory)", "MPS backend out of memory", "Out of memory error on GPU",
@@ -59,6 +61,11 @@ _WORDS: Dict[str, Tuple[str, ...]] = {
     "Dst tensor": ("Dst tensor is not initialized", "Dst tensor is not copied"),
     "Memory": ("Memory allocation error on worker", "Out of Host Memory", "Memory Object Allocation Failure"),
 }
+# A text that says it has the words at its beginning, after a mark ("RuntimeError: …"), or after one of these; else it is about them.
+_LEADS = re.compile(r"(?:\A|[^\w\s]|\n|\b(?:error|code|status|with|returned|returns|got|in|due to))[ \t]*\Z", re.I)
+# A sentence that goes on after these is about them too.
+_ENDS = frozenset(("CUDA out of memory. Tried to allocate", "std::bad_alloc", "Out of Host Memory", "Memory Object Allocation Failure",
+         "cudaErrorMemoryAllocation", "hipErrorMemoryAllocation", "hipErrorOutOfMemory"))
 # TensorFlow's own class is also that of a full disk, of too many open files, and of a message that is too long.
 _OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory|[Ff]ailed to allocate memory|[Uu]nable to allocate|[Cc]an ?not allocate memory"
                         r"|Attempting to (allocate|reserve) |memory space hbm")
@@ -101,7 +108,11 @@ def members(problem: BaseException) -> List[BaseException]:
     return [one for one in inside if isinstance(one, BaseException)] if isinstance(inside, (tuple, list)) else []
 
 
-def _chain(problem: Optional[BaseException]) -> Iterator[BaseException]:
+# What Python raises where a program is wrong: in a handler it has nothing to do with what is handled.
+_BUGS = (NameError, AttributeError, TypeError, LookupError, AssertionError, ImportError, SyntaxError, ArithmeticError)
+
+
+def _chain(problem: Optional[BaseException], bugs: bool = True) -> Iterator[BaseException]:
     """It, what it was raised from, and what was being handled, each once; also the members of groups."""
     seen: Set[int] = set()
     todo = [problem]
@@ -113,7 +124,7 @@ def _chain(problem: Optional[BaseException]) -> Iterator[BaseException]:
         yield one
         todo.extend(members(one)[:_MOST])
         todo.append(one.__cause__)
-        if not one.__suppress_context__:
+        if not one.__suppress_context__ and (bugs or not isinstance(one, _BUGS)):
             todo.append(one.__context__)
 
 
@@ -145,8 +156,23 @@ def _says_so(text: str) -> bool:
     for hint, words in _WORDS.items():
         if hint in text:
             for word in words:
-                if word in text:
+                if word in text and _stands(text, word):
                     return True
+    return False
+
+
+def _stands(text: str, word: str) -> bool:
+    """As what is said, and not in the middle of a sentence that is about it."""
+    at = text.find(word)
+    while at >= 0:
+        after = text[at + len(word):at + len(word) + 3]
+        if word in _ENDS:
+            goes_on = after[:1] == " " and after[1:2].islower()
+        else:
+            goes_on = word is _BARE and after.strip(" .!")[:1] not in ("", "\n")
+        if not goes_on and (at == 0 or word[0] in " _" or _LEADS.search(text[max(0, at - 12):at])):
+            return True
+        at = text.find(word, at + 1)
     return False
 
 
@@ -172,7 +198,8 @@ def _is_oom_itself(problem: BaseException) -> bool:
 def is_oom(problem: Optional[BaseException]) -> bool:
     """Whether it means that memory ran out: of a GPU, in every framework's spelling, or of the host.
 
-    Walks what it was raised from, and the members of a group. Imports nothing.
+    Walks what it was raised from or while what was handled, and the members of a group; not what a NameError or another bug in a handler was raised
+    in. Imports nothing.
 
     Examples
     --------
@@ -187,7 +214,7 @@ def is_oom(problem: Optional[BaseException]) -> bool:
         return True
     if problem.__cause__ is None and problem.__context__ is None and not hasattr(problem, "exceptions"):
         return False  # the common case: it was raised from nothing
-    return any(_is_oom_itself(one) for one in _chain(problem))
+    return any(_is_oom_itself(one) for one in _chain(problem, bugs=False))
 
 
 def may_try_again(problem: BaseException) -> bool:

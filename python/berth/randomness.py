@@ -101,7 +101,7 @@ class _Numpy:
             if own._bit_generator is not bits or mtrand._rand is not own:
                 return self._slowly(kept)
             kept.words[_BYTES:2 * _BYTES] = words
-            kept.words[2 * _BYTES:] = rest
+            kept.words[2 * _BYTES:2 * _BYTES + _GAUSS] = rest
             kept.numpy = None
         return keep
 
@@ -149,6 +149,73 @@ class _Numpy:
         self.numpy.random.set_state(state)
 
 
+class _Torch:
+    """PyTorch's generator for the CPU: `get_state()` takes a microsecond. Its numbers lie in one place, in the order in which its state has them,
+    each of its own width; what it has is read there, and never written: the state is made of it, and set."""
+
+    HEAD = struct.Struct("=QiB3xI")  # seed, left, seeded, next
+    TAILS = (struct.Struct("=4xfB3xdB7x"), struct.Struct("=4xB3xfB7xd"))  # after the words the halves of two pairs, and whether they are there
+    STATE = struct.Struct(f"=QiiQ{_WORDS}Q3di4xfB3x")
+    SIZE = HEAD.size + 4 * _WORDS + TAILS[0].size
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.generator = torch, torch.default_generator
+        self.keep: Keep = self._slowly
+        for self.tail in self.TAILS:
+            try:
+                at = self._words_at() if _may_look() else None
+                address = self.generator._cdata
+            except Exception:  # a PyTorch that is made otherwise
+                return
+            if at is None:
+                continue
+            generator, view = self.generator, _view(address + at, self.SIZE)
+
+            def keep(kept: "Randomness") -> None:
+                if generator._cdata != address:
+                    return self._slowly(kept)
+                kept.words[-_Torch.SIZE:] = view
+                kept.torch = _QUICK
+            self.keep = keep
+            return
+
+    def _slowly(self, kept: "Randomness") -> None:
+        kept.torch = self.generator.get_state()
+
+    def _words_at(self) -> Optional[int]:
+        """How far behind its address, tried on generators of our own; None where they are not as expected."""
+        at = None
+        for draws in range(6):
+            mine = self.torch.Generator()
+            mine.manual_seed(7 + draws)
+            for size in range(draws):  # so many halves of a pair are left
+                self.torch.randn(1 + size % 2, generator=mine)
+                self.torch.randn(1, generator=mine, dtype=self.torch.float64)
+            said = mine.get_state()
+            words = self.STATE.unpack(bytes(said.tolist()))[4:12]
+            found = _view(mine._cdata, 512).tobytes().find(struct.pack("=8I", *words)) - self.HEAD.size
+            if found < 0 or at not in (None, found) or not self.torch.equal(self._state(_view(mine._cdata + found, self.SIZE).tobytes()), said):
+                return None
+            at = found
+        return at
+
+    def _state(self, held: bytes) -> Any:
+        seed, left, seeded, used = self.HEAD.unpack_from(held)
+        words = struct.unpack_from(f"={_WORDS}I", held, self.HEAD.size)
+        halves = self.tail.unpack_from(held, self.HEAD.size + 4 * _WORDS)
+        single, has_single, double, has_double = halves if self.tail is self.TAILS[0] else (halves[1], halves[0], halves[3], halves[2])
+        state = self.STATE.pack(seed, left, seeded, used, *words, 0.0, double if has_double else 0.0, 0.0, has_double, single if has_single else 0.0,
+                                has_single)
+        return self.torch.frombuffer(bytearray(state), dtype=self.torch.uint8)
+
+    def state(self, kept: "Randomness") -> Any:
+        """As `get_state()` has it; None where none was kept."""
+        return self._state(bytes(kept.words[-self.SIZE:])) if kept.torch is _QUICK else kept.torch
+
+    def restore(self, kept: "Randomness") -> None:
+        self.generator.set_state(self.state(kept))
+
+
 def _load() -> bool:
     """Later NumPys load their generators when they are first used, which may be in the try."""
     try:
@@ -160,6 +227,8 @@ def _load() -> bool:
 
 _python_keep: Optional[Keep] = None
 _numpy: Optional[_Numpy] = None
+_torch: Optional[_Torch] = None
+_QUICK = "in the words"
 _unused: List["Randomness"] = []
 
 
@@ -170,7 +239,7 @@ class Randomness:
     __slots__ = ("words", "python", "numpy", "torch", "cuda", "has_numpy")
 
     def __init__(self) -> None:
-        self.words = memoryview(bytearray(2 * _BYTES + _GAUSS))
+        self.words = memoryview(bytearray(2 * _BYTES + _GAUSS + _Torch.SIZE))
         self.python: Any = None
         self.numpy: Any = None
         self.torch: Any = None
@@ -178,7 +247,7 @@ class Randomness:
         self.has_numpy = False
 
     def keep(self) -> None:
-        global _python_keep, _numpy
+        global _python_keep, _numpy, _torch
         if _python_keep is None:
             _python_keep = _python_keeper()
         _python_keep(self)
@@ -189,17 +258,21 @@ class Randomness:
             _numpy.keep(self)
             self.has_numpy = True
         torch = modules.get("torch")
-        if torch is not None and hasattr(torch, "default_generator"):
-            self.torch = torch.default_generator.get_state()
-            if torch.cuda.is_initialized():
-                self.cuda = torch.cuda.get_rng_state_all()
+        if torch is not None:
+            if _torch is None and hasattr(torch, "default_generator"):  # else half of it is loaded
+                _torch = _Torch(torch)
+            if _torch is not None:
+                _torch.keep(self)
+                cuda = torch.cuda
+                begun = getattr(cuda, "_initialized", True) and cuda.is_initialized()
+                self.cuda = cuda.get_rng_state_all() if begun else None
 
     def is_now(self) -> bool:
         """Nothing was drawn since."""
         now = kept()
         try:
-            return self.words == now.words and self.python == now.python and str(self.numpy) == str(now.numpy) and \
-                _same(self.torch, now.torch) and all(map(_same, self.cuda or (), now.cuda or ()))
+            return self.words[:-_Torch.SIZE] == now.words[:-_Torch.SIZE] and self.python == now.python and str(self.numpy) == str(now.numpy) and \
+                (_torch is None or _same(_torch.state(self), _torch.state(now))) and all(map(_same, self.cuda or (), now.cuda or ()))
         finally:
             unused(now)
 
@@ -208,8 +281,8 @@ class Randomness:
         _python_restore(self)
         if self.has_numpy and _numpy is not None:
             _numpy.restore(self)
-        if self.torch is not None:
-            sys.modules["torch"].default_generator.set_state(self.torch)
+        if self.torch is not None and _torch is not None:
+            _torch.restore(self)
         if self.cuda is not None:
             sys.modules["torch"].cuda.set_rng_state_all(self.cuda)
 

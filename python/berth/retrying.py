@@ -67,13 +67,12 @@ def drop_frames(problem: BaseException) -> None:
         todo.extend(other for other in (one.__cause__, one.__context__, *members(one)) if other is not None)
 
 
-def check_lack_of_memory(problem: Exception) -> None:
-    """Raises what is something else: as it is, or as ContextLost."""
+def may_fit_later(problem: Exception) -> bool:
+    """It is a lack of memory, after which another try may do. Where the device's context is lost, that is raised."""
     if is_sticky(problem):
         raise ContextLost(text("the device's context is lost: {}", problem), "E0566",
                           text("start a new process; CUDA_LAUNCH_BLOCKING=1 names the call")) from problem
-    if not is_oom(problem) or not may_try_again(problem):
-        raise problem
+    return is_oom(problem) and may_try_again(problem)
 
 
 def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[str, Any], steps: Optional[Steps] = None) -> Tuple[bool, Any]:
@@ -81,12 +80,16 @@ def attempt(function: Callable[..., Any], args: Tuple[Any, ...], named: Mapping[
     try:
         return True, function(*args, **named)
     except Exception as problem:
-        check_lack_of_memory(problem)
+        if not may_fit_later(problem):
+            raise
         if steps is not None:
             steps.look(problem)
         failed = problem
-    drop_frames(failed)
-    return False, failed
+    try:
+        drop_frames(failed)
+        return False, failed
+    finally:  # its frame, which this one's traceback keeps, keeps neither it nor what the call was given
+        del failed, function, args, named, steps
 
 
 def first_line(problem: BaseException) -> str:
@@ -153,14 +156,14 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     Between two tries: the failed call's variables are let go of, garbage is collected, caches are emptied, and `first` seconds pass,
     then `factor` times as many each, at most `most`, give or take `jitter` of it, so that two who wait for each other do not meet
     again. The global random generators of Python, NumPy and PyTorch are set back to where they were before the first try; those
-    that a program has made itself are its own to keep. Gradients that its backward passes have written are put back as well: to none
-    or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for that, so where a pass has added to gradients of earlier
-    passes, StepInterrupted is raised in place of another try: make it one call for all passes that add up. What is no lack of memory is
-    raised as it is, and an error that has cost the device's context as ContextLost.
+    that a program has made itself are its own to keep, and other threads and tasks draw from the global ones again. Gradients that its
+    backward passes have written are put back as well: to none or to zeros, as `optimizer.zero_grad()` has left them. Nothing is copied for
+    that, so where a pass has added to gradients of earlier passes, StepInterrupted is raised in place of another try: make it one call for
+    all passes that add up. What is no lack of memory is raised as it is, and an error that has cost the device's context as ContextLost.
 
     The function must be one that may begin anew: it computes a step and has not applied it yet. Put `optimizer.step()` after it: where an
-    optimizer or a scheduler of PyTorch's has stepped in it that it has not made itself, StepInterrupted is raised. What is none of
-    PyTorch's is not seen. Nor may other ranks wait for it meanwhile: `split_step` and `fit_batch` agree with them, and this does not.
+    optimizer or a scheduler of PyTorch's has stepped in it, or parameters were written, that it has not made itself, StepInterrupted is
+    raised. What else it changes is not seen. Nor may other ranks wait for it: `split_step` and `fit_batch` agree with them, and this does not.
 
     Parameters
     ----------
@@ -169,8 +172,8 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
     first, most : float
         Seconds.
     same_random : bool
-        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what PyTorch takes to copy its
-        state (about 1 µs for the CPU; of each GPU more).
+        False: leave generators as they are. A step that draws nothing needs no more, and each call saves what it takes to copy their
+        states (about 1 µs for those of the CPU; of each GPU more).
 
     Examples
     --------
@@ -233,9 +236,14 @@ def _called(call: Callable[..., Any], tries: int, between: Between, same_random:
             if at + 1 == tries:
                 if steps is not None:
                     steps.put_back()
-                raise result
-            pause = between(at, result, steps)
-            del result
+                try:
+                    raise result
+                finally:
+                    del result
+            try:
+                pause = between(at, result, steps)
+            finally:
+                del result
             time.sleep(pause)
             if state is not None:
                 state.restore()
@@ -256,7 +264,8 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
                 unused(state)
                 return result
             except Exception as problem:
-                check_lack_of_memory(problem)
+                if not may_fit_later(problem):
+                    raise
                 if at + 1 == tries:
                     if steps is not None:
                         steps.put_back()
@@ -268,8 +277,10 @@ def _awaited(call: Callable[..., Any], tries: int, between: Between, same_random
                 if steps is not None:
                     steps.end()
             drop_frames(failed)
-            pause = between(at, failed, steps)
-            del failed
+            try:
+                pause = between(at, failed, steps)
+            finally:
+                del failed
             await asyncio.sleep(pause)
             if state is not None:
                 state.restore()

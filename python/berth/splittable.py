@@ -16,7 +16,7 @@ from .errors import Unsupported
 from .language import text
 from .oom import is_oom
 from .parts import length_of, part_of
-from .retrying import check_lack_of_memory
+from .retrying import may_fit_later
 
 __all__ = ["NotSplittable", "SplitWarning"]
 
@@ -91,6 +91,16 @@ def check_hooks(model: Any, allowed: str) -> None:
                   text("a hook on the parameter, which is called once; in_batch='warn' to go on"))
 
 
+def warn_of_parts(model: Any) -> None:
+    """For a loop of one's own, which nobody can keep from going on."""
+    check_batch_norm(model, "warn")
+    check_hooks(model, "warn")
+    hooked = [name for name, one in inner(model).named_parameters() if one._backward_hooks or getattr(one, "_post_accumulate_grad_hooks", None)]
+    if hooked:
+        object_or(text("hooks on parameters see the gradients of each part and not of the whole: {}", _some(hooked)), "warn",
+                  text("split_step calls them once; or do what they do after the last part"))
+
+
 def _some(found: List[str]) -> str:
     return ", ".join(found[:3]) + (text(" and {} more", len(found) - 3) if len(found) > 3 else "")
 
@@ -113,7 +123,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise
-            _check_context(why)
+            may_fit_later(why)  # a lost context is raised; that memory ran out, or that two items are too few for it, only keeps from checking
             why = why.__cause__ if isinstance(why, CannotCompare) and isinstance(why.__cause__, Exception) else why
             why_not = f"{type(why).__name__}: {why}"
             groups *= 2
@@ -125,7 +135,7 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
             return True
         _check_writes(sorted({name for one in found for name in one.writes}), allowed[0])
         if found and not any(one.tells for one in found) and max(abs(one.whole) for one in found) >= 1e-6:
-            warnings.warn(text("whether the loss can be split was not seen: all parts of the batch have the same loss, {:.6g}", found[0].whole), SplitWarning,
+            warnings.warn(text("whether the loss can be split was not seen: the parts of the batch have all but the same loss, {:.6g}", found[0].whole), SplitWarning,
                           stacklevel=5)
         return any(one.tells for one in found)
     warnings.warn(text("whether the loss can be split was not checked: {}", why_not), SplitWarning, stacklevel=5)
@@ -152,15 +162,6 @@ def _check_writes(names: List[str], allowed: str) -> None:
 def _spread(batch: Any, groups: int) -> Iterator[Any]:
     """The batch, or where memory is short for it so many groups, each of items from all over it."""
     return (batch if groups == 1 else part_of(batch, at, None, groups) for at in range(groups))
-
-
-def _check_context(why: Exception) -> None:
-    """A lost context is raised; that memory ran out, or that two items are too few for it, only keeps from checking."""
-    try:
-        check_lack_of_memory(why)
-    except Exception as said:
-        if said is not why:
-            raise
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), types.CodeType)

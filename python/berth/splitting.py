@@ -213,7 +213,7 @@ def split_step(model: Any, loss_fn: Loss, optimizer: Any, batch: Any, *, parts: 
     count : callable, optional
         Takes a part, gives how many of its items count: `lambda part: (part["labels"] != -100).sum()`, or with class weights
         `lambda part: weight[part["labels"]].sum()`. Else all along the first axis; then the loss of each batch that is split is compared with
-        that of its parts, which takes two passes without gradients. With a count only the first batch is whose parts count differently.
+        that of its parts, which takes two passes without a backward one. With a count only the first batch is whose parts count differently.
     scaler : torch.amp.GradScaler, optional
         Gradients are unscaled before they are clipped; it is updated once.
     clip_norm : float, optional
@@ -317,38 +317,43 @@ def _until_it_fits(step: _Step, parts: int, allowed: Tuple[str, str], known: _Kn
     length = length_of(step.batch)
     parts = step.together.most(min(parts, max(1, length)))
     lack: Optional[BaseException] = None
-    while True:
-        tries += 1
-        if parts > 1:
-            _check(step, parts, allowed, known, lack)
-        pieces = weighed(step.together.each(lambda: divided(step.batch, parts, step.count)), step.together, step.over)
-        said, result = _try(step, pieces)
-        most = step.together.most(said)
-        if most == _FITS:
-            unused(state)
-            known.fitted(-(-length // max(len(pieces), 1)), tries > 1)
-            return float(result), pieces, tries
-        step.grads.clear()
-        why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
-        failed = result if said == FAILED else None
-        lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
-        del result
-        release_memory(thorough=tries > 1)
-        state.restore()
-        if most == _SPLIT:
-            step.together.each(buffers.restore)
-        else:  # all ranks end here
-            buffers.restore()
-        if failed is not None:
-            raise failed
-        if most == FAILED:
-            raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
-        if most == _TOO_LARGE:
-            raise DoesNotFit(text("memory runs out with one item at a time as well: {}", why), "E0562",
-                             text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
-        parts *= 2
-        if report and step.together.rank == 0:
-            print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
+    failed: Optional[BaseException] = None
+    result: Any = None
+    try:
+        while True:
+            tries += 1
+            if parts > 1:
+                _check(step, parts, allowed, known, lack)
+            pieces = weighed(step.together.each(lambda: divided(step.batch, parts, step.count)), step.together, step.over)
+            said, result = _try(step, pieces)
+            most = step.together.most(said)
+            if most == _FITS:
+                unused(state)
+                known.fitted(-(-length // max(len(pieces), 1)), tries > 1)
+                return float(result), pieces, tries
+            step.grads.clear()
+            why = first_line(result) if isinstance(result, BaseException) else text("in another rank")
+            failed = result if said == FAILED else None
+            lack = result if isinstance(result, BaseException) else None  # without its frames: it keeps no tensor
+            result = None
+            release_memory(thorough=tries > 1)
+            state.restore()
+            if most == _SPLIT:
+                step.together.each(buffers.restore)
+            else:  # all ranks end here
+                buffers.restore()
+            if failed is not None:
+                raise failed
+            if most == FAILED:
+                raise RankFailed(text("another rank failed, and not for want of memory: its own output says how"), "E0564")
+            if most == _TOO_LARGE:
+                raise DoesNotFit(text("memory runs out with one item at a time as well: {}", why), "E0562",
+                                 text("shorter sequences, less precision, checkpointed activations, or a GPU with more memory")) from lack
+            parts *= 2
+            if report and step.together.rank == 0:
+                print(text("berth: a batch of {} does not fit ({}); trying it in {} parts", length, why, min(parts, length)), file=sys.stderr)
+    finally:  # tracebacks keep this frame, and it keeps none of them
+        lack = failed = result = None
 
 
 def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
@@ -360,15 +365,18 @@ def _try(step: _Step, pieces: List[Part]) -> Tuple[int, Any]:
         if step.together.ranks == 1:
             raise
         return FAILED, problem
-    if good:
-        return _FITS, result
-    return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
+    try:
+        if good:
+            return _FITS, result
+        return (_SPLIT if len(pieces) < length_of(step.batch) else _TOO_LARGE), result
+    finally:
+        del result
 
 
 def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lack: Optional[BaseException]) -> None:
-    """Once for a model, a loss and a count, with a batch whose parts count differently; each batch of a mean without a count, whose items may weigh otherwise than those before. All ranks
-    refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch` around it goes on with a smaller batch, which
-    needs no parts."""
+    """Once for a model, a loss and a count, with a batch whose parts count differently; each batch of a mean without a count, whose items may
+    weigh otherwise than those before. All ranks refuse where one does. Where it is for want of memory, that is the cause: a `fit_batch`
+    around it goes on with a smaller batch, which needs no parts."""
     each = step.count is None and step.reduction == "mean"
     seen = not each and any(one.is_for(step.loss_fn, step.count) for one in known.losses)
     if not step.together.most(0 if seen else 1):
@@ -382,8 +390,11 @@ def _check(step: _Step, parts: int, allowed: Tuple[str, str], known: _Known, lac
     except Exception as why:
         problem = why
     said = step.together.most(0 if problem is None else _REFUSED)
-    if problem is not None:
-        raise problem from lack
+    try:
+        if problem is not None:
+            raise problem from lack
+    finally:
+        del problem, lack
     if said:
         raise RankFailed(text("another rank refuses to split the batch: its own output says why"), "E0564")
     if not each and tells and not _is_even(step, parts):

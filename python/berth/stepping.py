@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from .errors import BerthError
 from .gradients import Gradients
+from .language import text
 
 __all__ = ["Steps", "StepInterrupted", "watch"]
 
@@ -48,8 +49,11 @@ class Steps:
         _open.remove(self)
 
     def remain(self) -> List[str]:
-        """What has stepped and outlives the call. What it had made itself is gone with it, once garbage is collected."""
-        return [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
+        """What has stepped and outlives the call. What it had made itself is gone with it, once garbage is collected. After put_back()."""
+        names = [type(one).__name__ for one in (ref() for ref in (self._steppers or {}).values()) if one is not None]
+        if not names and self._gradients is not None and self._gradients.parameters_are_new():
+            return [text("something that writes into parameters")]
+        return names
 
     def put_back(self) -> bool:
         """Gradients, as they were before the call. False where they cannot be."""

@@ -3,6 +3,8 @@
 usage: test_again.py     (77: no PyTorch here)
 """
 import asyncio
+import contextlib
+import gc
 import unittest
 import weakref
 
@@ -199,6 +201,42 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(tries, [tries[0]] * 2)
 
 
+class Own(unittest.TestCase):
+    """Steps that none of PyTorch's classes makes, of parameters that a backward pass has reached."""
+
+    def retried(self, model_of, step):
+        tries = []
+
+        @berth.retry(first=0.0, report=False)
+        def train():
+            model = model_of()
+            tries.append(1)
+            model(torch.ones(1, 2)).sum().backward()
+            step(model)
+            if len(tries) < 2:
+                raise RuntimeError(OOM)
+        train()
+        return len(tries)
+
+    @staticmethod
+    def by_hand(model):
+        with torch.no_grad():
+            for one in model.parameters():
+                one -= 0.1 * one.grad
+
+    @staticmethod
+    def by_one_that_is_gone(model):
+        torch.optim.SGD(model.parameters(), 0.1).step()
+
+    def test_parameters_are_not_written_twice(self):
+        for step in (self.by_hand, self.by_one_that_is_gone):
+            model = torch.nn.Linear(2, 1)
+            with self.assertRaises(berth.StepInterrupted, msg=step.__name__):
+                self.retried(lambda: model, step)
+            self.assertEqual(self.retried(lambda: torch.nn.Linear(2, 1), step), 2, "a model of its own begins anew")
+            self.assertEqual(self.retried(lambda: model, lambda model: None), 2)
+
+
 class Kept(unittest.TestCase):
     """What a failed try held is gone when the next one begins, and what the call was given when it is over."""
 
@@ -215,6 +253,64 @@ class Kept(unittest.TestCase):
         held = []
         berth.retry(Trainer().step, first=0.0, report=False)()
         self.assertEqual(held, [[], [False]])
+
+
+    def test_what_a_call_was_given_is_let_go_of_without_the_collector(self):
+        """Trainers turn it off: a batch that only it would find stays for good."""
+        class Batch(list):
+            pass
+
+        def lacks(size, most):
+            if size > most:
+                raise RuntimeError(OOM)
+
+        def retried(batch, most):
+            tries = []
+            berth.retry(lambda batch: (tries.append(1), lacks(2 - (len(tries) > 1 and most), 1)), tries=2, first=0.0, report=False)(batch)
+
+        async def coroutine(batch, most):
+            tries = []
+
+            async def step(batch):
+                tries.append(1)
+                lacks(2 - (len(tries) > 1 and most), 1)
+            await berth.retry(step, tries=2, first=0.0, report=False)(batch)
+
+        def awaited(batch, most):  # an event loop keeps things of its own
+            running = coroutine(batch, most)
+            with contextlib.suppress(StopIteration):
+                while True:
+                    running.send(None)
+
+        def fitted(batch, most):
+            berth.fit_batch(lambda batch_size, batch: lacks(batch_size, most), start=8, report=False)(batch)
+
+        def found(batch, most):
+            berth.find_batch(lambda size: lacks(size + 0 * len(batch), most), start=8)
+
+        def split(batch, most):
+            model = torch.nn.Linear(4, 1)
+
+            def loss(model, part):
+                lacks(len(part), most)
+                return model(torch.stack(part)).mean()
+            berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, report=False, in_batch="allow")
+
+        def broken(batch, most):
+            berth.retry(lambda batch: [].pop(), first=0.0)(batch)
+        gc.collect()
+        gc.disable()
+        try:
+            for call in (retried, awaited, fitted, found, split, broken):
+                for most in (3, 0):
+                    batch = Batch(torch.randn(4) for _ in range(8))
+                    alive = weakref.ref(batch)
+                    with contextlib.suppress(RuntimeError, MemoryError, IndexError):
+                        call(batch, most)
+                    del batch
+                    self.assertIsNone(alive(), (call.__name__, most))
+        finally:
+            gc.enable()
 
 
 class Tasks(unittest.TestCase):

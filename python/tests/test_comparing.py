@@ -229,6 +229,22 @@ class Hooks(unittest.TestCase):
         self.assertEqual(len(steps), 4)
         self.assertLess(test_steps.relative(test_steps.flat(self.model.parameters()), test_steps.flat(other.parameters())), 1e-6)
 
+    def test_a_loop_of_ones_own_is_warned_of_what_sees_the_parts(self):
+        def said(model, parts=4):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                berth.accumulate(self.batch, parts, model=model)
+            return [(one.category, str(one.message)) for one in caught]
+        self.assertEqual(said(self.model) + said(nn.Sequential(nn.BatchNorm1d(8).eval())) + said(nn.BatchNorm1d(8), parts=1), [])
+        (kind, words), = said(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
+        self.assertIs(kind, berth.SplitWarning)
+        self.assertIn("1 (BatchNorm1d)", words)
+        self.model[2].register_full_backward_hook(lambda *_: None)
+        self.model[0].weight.register_hook(lambda gradient: None)
+        layers, parameters = said(self.model)
+        self.assertIn("2 (", layers[1])
+        self.assertIn("0.weight", parameters[1])
+
     def test_backward_hooks_of_layers_are_named(self):
         def normalised(module, inputs, outputs):
             return tuple(F.normalize(one, dim=0) for one in inputs)

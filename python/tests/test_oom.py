@@ -80,6 +80,36 @@ class Texts(unittest.TestCase):
         drop_frames(loop)
         self.assertFalse(berth.is_oom(None))
 
+    def test_a_bug_in_a_handler_is_none(self):
+        inner, tries = raised(self.rows["oom"][0]), []
+        bugs = (lambda: undefined, lambda: None.batch, lambda: {}["batch"], lambda: len(3), lambda: 1 / 0, lambda: [].pop())  # noqa: F821
+
+        def step(bug):
+            tries.append(1)
+            try:
+                raise inner
+            except RuntimeError:
+                bug()
+        for bug in bugs:
+            with self.assertRaises(Exception) as caught:
+                berth.retry(step, first=0.0, report=False)(bug)
+            self.assertFalse(berth.is_oom(caught.exception), caught.exception)
+        self.assertEqual(len(tries), len(bugs))
+        try:
+            raise KeyError("batch") from inner
+        except KeyError as outer:
+            self.assertTrue(berth.is_oom(outer), "where it says so itself")
+
+    def test_what_is_said_is_told_from_what_a_sentence_is_about(self):
+        for text in ("CUDA out of memory", "CUDA out of memory\n", "RuntimeError: CUDA out of memory.", "step failed with CUDA out of memory. Tried to allocate 2 GiB",
+                     "call returned CUDA_ERROR_OUT_OF_MEMORY", "cuBLAS error CUBLAS_STATUS_ALLOC_FAILED", "log says: 'CUDA out of memory. Tried to allocate 2 GiB'",
+                     "it says std::bad_alloc is near\nwhat():  std::bad_alloc"):
+            self.assertTrue(berth.is_oom(RuntimeError(text)), text)
+        for text in ("Your run log says CUDA out of memory. Tried to allocate 2 GiB; raise batch", "CUDA out of memory. Tried to allocate is what I grep for",
+                     "std::bad_alloc is not raised here", "Out of Host Memory is a song", "The tutorial about cudaErrorMemoryAllocation",
+                     "no CUDA out of memory", "CUDA out of memory tests are skipped"):
+            self.assertFalse(berth.is_oom(RuntimeError(text)), text)
+
     def test_groups_of_the_package_for_older_pythons_are_walked(self):
         inner = raised(self.rows["oom"][0])
         group = type("ExceptionGroup", (Exception,), {"__module__": "exceptiongroup"})

@@ -76,18 +76,23 @@ class Kept(unittest.TestCase):
             self.assertNotEqual(randomness._python_keep, randomness._python_slowly, "the quick way is not taken here")
         if numpy is not None:
             self.assertNotEqual(randomness._numpy.keep, randomness._numpy._slowly)
+        if torch is not None:
+            self.assertNotEqual(randomness._torch.keep, randomness._torch._slowly)
 
     def test_the_slow_way(self):
         randomness.kept()
-        before = randomness._python_keep, randomness._numpy
+        before = randomness._python_keep, randomness._numpy, randomness._torch
         try:
             randomness._python_keep = randomness._python_slowly
             if numpy is not None:
                 randomness._numpy = randomness._Numpy(numpy)
                 randomness._numpy.keep = randomness._numpy._slowly
+            if torch is not None:
+                randomness._torch = randomness._Torch(torch)
+                randomness._torch.keep = randomness._torch._slowly
             self.check()
         finally:
-            randomness._python_keep, randomness._numpy = before
+            randomness._python_keep, randomness._numpy, randomness._torch = before
 
     def test_where_memory_is_not_as_expected_the_getters_are_asked(self):
         true = randomness._python_view
@@ -96,6 +101,29 @@ class Kept(unittest.TestCase):
             self.assertIs(randomness._python_keeper(), randomness._python_slowly)
         finally:
             randomness._python_view = true
+
+    @unittest.skipIf(torch is None, "no PyTorch")
+    def test_nor_is_memory_of_pytorch_read_that_is_not_as_expected(self):
+        true = randomness._view
+        try:
+            for wrong in (lambda address, size: memoryview(bytes(size)), lambda address, size: memoryview(bytes(true(address, size))[:-8] + b"\1" * 8)):
+                randomness._view = wrong
+                one = randomness._Torch(torch)
+                self.assertEqual(one.keep, one._slowly)
+        finally:
+            randomness._view = true
+
+    def test_what_was_drawn_since_is_seen(self):
+        draws = [random.random, lambda: random.gauss(0, 1)]
+        draws += [lambda: numpy.random.rand(), lambda: numpy.random.standard_normal()] if numpy is not None else []
+        draws += [lambda: torch.rand(1), lambda: torch.randn(1)] if torch is not None else []
+        for draw in draws:
+            state = randomness.kept()
+            self.assertTrue(state.is_now())
+            draw()
+            self.assertFalse(state.is_now())
+            state.restore()
+            self.assertTrue(state.is_now())
 
     def test_inner_tries_and_other_threads_keep_their_own(self):
         def inner():

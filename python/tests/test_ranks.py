@@ -203,6 +203,18 @@ class Ranks(unittest.TestCase):
         self.assertEqual([one.splitlines() for one in said], [[f"{name} RankFailed" for name in names] + ["1"],
                                                               [f"{name} {kind}" for name, kind in zip(names, kinds)] + ["1"]])
 
+    def test_a_rank_is_told_that_another_has_not_stepped(self):
+        said = self.both("""
+            model = torch.nn.parallel.DistributedDataParallel(make())
+            class Out(torch.optim.SGD):
+                def step(self):
+                    if rank == 1: raise RuntimeError(OOM)
+                    super().step()
+            try: berth.split_step(model, plain, Out(model.parameters(), 0.1), batch, report=False)
+            except Exception as problem: print(type(problem).__name__, "parameters may differ between the ranks" in str(problem))
+            """)
+        self.assertEqual(said, ["RankFailed True\n", "StepInterrupted False\n"])
+
     def test_what_never_fits_ends_in_all_ranks(self):
         said = self.both("""
             model = torch.nn.parallel.DistributedDataParallel(make())
