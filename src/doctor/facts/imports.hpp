@@ -49,6 +49,9 @@ struct ImportFacts {
   Fact<std::vector<MissingSymbol>> symbols;
   /// PyTorch's own libraries that they link to: "libtorch_cuda_cu.so".
   Fact<std::vector<LinkedLibrary>> torch_links;
+  /// Unreadable where of one of the files that are compiled against PyTorch there is no more than
+  /// its name; else absent.
+  Fact<bool> torch_extensions;
   /// "_scatter_cpu.so" of a package that has no "_scatter_cuda.so" beside it.
   Fact<std::vector<std::string>> processor_halves;
   /// Of c10, in the files of packages that are compiled against PyTorch.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/file.hpp"
@@ -50,7 +51,8 @@ bool begins(std::string_view name, std::span<const std::string_view> beginnings)
 /// A file that an import, or the first use of the GPU, loads.
 struct Root {
   std::string file;
-  std::string package;  // as LinkedLibrary says it
+  std::string package;    // as LinkedLibrary says it
+  bool of_torch = false;  // compiled against PyTorch
 };
 
 /// Where packages have their files for CUDA, and how those begin.
@@ -111,7 +113,7 @@ void add_extensions(const Tree& tree, const std::string& folder, std::vector<Roo
     if (roots.size() >= kMost ||
         std::any_of(roots.begin(), roots.end(), [&](const Root& one) { return one.file == file; }))
       return;
-    roots.push_back({file, package});
+    roots.push_back({file, package, true});
   };
   for (const std::string& name : tree.list(folder).value_or({})) {
     if (is_extension_file(name)) add(folder + "/" + name, name.substr(0, name.find('.')));
@@ -153,7 +155,7 @@ std::vector<Root> roots_in(const Tree& tree, const std::string& folder, const Py
     const std::string place = folder + std::string(part.folder);
     for (const std::string& name : tree.list(place).value_or({}))
       if (name.starts_with(part.begins) && name.ends_with(".so"))
-        roots.push_back({place + "/" + name, std::string(part.package)});
+        roots.push_back({place + "/" + name, std::string(part.package), part.folder.empty()});
   }
   if (const std::string name = bitsandbytes_file(python); !name.empty())
     if (const std::string file = folder + "/bitsandbytes/" + name; tree.exists(file))
@@ -186,12 +188,19 @@ class Imports {
         if (loader_.objects().empty()) loader_.start(program);
     }
     for (const PathEntry& entry : *python_.path) {
-      for (const Root& root : roots_in(tree_, entry.folder, python_)) open(root);
+      for (const Root& root : roots_in(tree_, entry.folder, python_)) {
+        open(root);
+        if (char first = 0; root.of_torch && !reader(root.file)(0, &first, 1))
+          unrecorded_ = Unreadable{root.file, 0};
+      }
       if (const Root opener = opener_in(tree_, entry.folder); !opener.file.empty())
         open_by_name(open(opener));
     }
     return !loader_.objects().empty();
   }
+
+  /// An extension of PyTorch's of which there is no more than its name.
+  [[nodiscard]] const std::optional<Unreadable>& unrecorded() const { return unrecorded_; }
 
   std::vector<LinkedLibrary> missing_libraries() const {
     std::vector<LinkedLibrary> found;
@@ -399,6 +408,7 @@ class Imports {
   const PythonFacts& python_;
   Loader loader_;
   std::map<int, std::string> packages_;  // of the roots, by their index
+  std::optional<Unreadable> unrecorded_;
 };
 
 }  // namespace
@@ -413,15 +423,19 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.symbols = why;
     facts.torch_symbols = why;
     facts.torch_links = why;
+    facts.torch_extensions = why;
     facts.processor_halves = why;
     facts.versions = why;
     facts.codes = why;
     return facts;
   }
   if (!python.path) return facts;
+  std::optional<Unreadable> unrecorded;
   const auto seen = tree.watched([&] {
     Imports imports(tree, environment.value_or({}), python);
-    if (!imports.load()) return Fact(false);
+    const bool any = imports.load();
+    unrecorded = imports.unrecorded();
+    if (!any) return Fact(false);
     facts.libraries = imports.missing_libraries();
     facts.links = imports.links();
     facts.symbols = imports.missing_symbols();
@@ -432,6 +446,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.codes = imports.codes();
     return Fact(true);
   });
+  if (unrecorded) facts.torch_extensions = *unrecorded;
   const auto doubted = [&](auto& fact) {
     fact.doubt(seen);
     fact.doubt(python.path);

@@ -150,8 +150,7 @@ void wsl_node_filtered(Examination& look) {
   if (node == nullptr || node->node.open_error != EPERM) return;
   Finding& finding = look.found(text("the container's device filter lets it open no /dev/dxg"));
   finding.evidence.push_back(fmt::format("open(/dev/dxg): EPERM, mode {:04o}", node->node.mode));
-  if (const auto& said = look.facts.driver.nvml_message)
-    finding.evidence.push_back(fmt::format("NVML: {}", *said));
+  if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back(
       {"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place\n"
        "sudo systemctl restart docker",
@@ -179,8 +178,7 @@ void device_filter_lost(Examination& look) {
       control->node.open_error == EPERM
           ? fmt::format("open(/dev/nvidiactl): EPERM, mode {:04o}", control->node.mode)
           : fmt::format("/sys/fs/cgroup/devices/devices.list: {}", trim(*list)));
-  if (const auto& said = look.facts.driver.nvml_message)
-    finding.evidence.push_back(fmt::format("NVML: {}", *said));
+  if (look.facts.driver.nvml_init) finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back(
       {"", text("start the container anew: that writes its device rules again, and lasts until "
                 "somebody runs systemctl daemon-reload on the machine")});
@@ -326,8 +324,8 @@ void pod_without_claim(Examination& look) {
   finding.evidence.push_back(look.facts.container.marker);
   if (none)
     finding.evidence.push_back(fmt::format("/dev/nvidiactl: {}", tr("not there")));
-  else if (look.facts.driver.nvml_message)
-    finding.evidence.push_back(fmt::format("NVML: {}", *look.facts.driver.nvml_message));
+  else if (look.facts.driver.nvml_init)
+    finding.evidence.push_back(nvml_says(look));
   if (!wanted.empty()) finding.evidence.push_back(wanted);
   finding.fix.push_back(
       {"resources:\n  limits:\n    nvidia.com/gpu: 1", text("in the container's part of the pod")});

@@ -250,8 +250,7 @@ void unexplained(Examination& look) {
         look.facts.machine.in_container)) {
     Finding& finding =
         look.found(text("the driver is loaded and its library answers with error {}", *nvml));
-    finding.evidence.push_back(
-        fmt::format("nvmlInit: {}; {}", *nvml, printable(driver.nvml_message.value_or(""))));
+    finding.evidence.push_back(nvml_says(look));
     advise_restart(finding);
     return;
   }

@@ -206,9 +206,7 @@ void driver_mismatch(Examination& look) {
              : text("the driver's library and its loaded module are of different versions"));
   if (module) finding.evidence.push_back("/sys/module/nvidia/version: " + printable(*module));
   if (library) finding.evidence.push_back("libnvidia-ml.so.1: " + printable(*library));
-  if (said)
-    finding.evidence.push_back(
-        fmt::format("NVML 18: {}", printable(driver.nvml_message.value_or(""))));
+  if (said) finding.evidence.push_back(nvml_says(look));
   if (look.facts.container.kind.value_or("") == "lxc") {
     finding.fix.push_back(
         {fmt::format("sh NVIDIA-Linux-*-{}.run --no-kernel-module",

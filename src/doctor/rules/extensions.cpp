@@ -279,6 +279,7 @@ void extension_build(Examination& look) {
     for (const CondaPackage& one : *conda)
       extension_built_for(look, one.name, one.name + " " + one.version, by_conda(one));
   if (look.findings().empty()) extension_of_other_cuda(look, *distributions);
+  static_cast<void>(look.see(look.facts.imports.torch_extensions));
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -5,6 +5,7 @@
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/rules/own_words.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -69,6 +70,25 @@ TEST_CASE("an extension links to libraries that its PyTorch has") {
   // Which it has, was not seen.
   facts.python.torch_libraries = Unreadable{"/venv/site/torch/lib", 13};
   CHECK(found_in(facts).empty());
+}
+
+TEST_CASE("an extension of which a bundle has no more than its name is not called fine") {
+  const berth::system::TemporaryTree folder;
+  const std::string site = "venv/lib/python3.11/site-packages";
+  folder.put(site + "/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", "");
+  Facts facts = with_torch("2.6.0+cu124", "12.4");
+  facts.python.path = std::vector<PathEntry>{{"/" + site, {}}};
+  const auto read = [&] {
+    return collect_imports(Tree(folder.path), Environment{}, facts.python).torch_extensions;
+  };
+  facts.imports.torch_extensions = read();
+  const auto look = [&] { return diagnose(facts, Knowledge{}, {"FW06"}); };
+  CHECK(look().checked.empty());
+  REQUIRE(look().not_checked.size() == 1);
+  CHECK(look().not_checked[0].why.find("flash_attn_2_cuda") != std::string::npos);
+  folder.put(site + "/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", "\x7f");
+  facts.imports.torch_extensions = read();
+  CHECK(look().not_checked.empty());
 }
 
 TEST_CASE("CUDA's libraries by the names that programs ask for") {

@@ -147,8 +147,7 @@ void wsl_blocked(Examination& look) {
   const auto* code = look.see(driver.nvml_init);
   if (!said && (code == nullptr || *code != 17)) return windows_gives_none(look);
   Finding& finding = look.found(text("Windows blocks the way to the GPU"));
-  finding.evidence.push_back(fmt::format("nvmlInit: {}; {}", code == nullptr ? 0 : *code,
-                                         driver.nvml_message.value_or("")));
+  finding.evidence.push_back(nvml_says(look));
   finding.fix.push_back({"wsl.exe --update && wsl.exe --shutdown",
                          text("in Windows, after an update of the GPU's driver there")});
   finding.fix.push_back({"", text("the GPU has to be in WDDM mode, not TCC: nvidia-smi -dm 0 in "

@@ -77,6 +77,13 @@ std::string cuda_says(int code) {
   return "cuInit(0): " + std::to_string(code);
 }
 
+std::string nvml_says(Examination& look) {
+  const auto& driver = look.facts.driver;
+  const std::string words = printable(driver.nvml_message.value_or(""));
+  return fmt::format("nvmlInit: {}{}{}", driver.nvml_init.value_or(0), words.empty() ? "" : "; ",
+                     words);
+}
+
 namespace {
 
 bool lists(std::string_view names, std::string_view module) {

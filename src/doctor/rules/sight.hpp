@@ -42,6 +42,8 @@ namespace berth::doctor {
 [[nodiscard]] bool driver_runs(Examination& look);
 /// "cuInit(0): 999".
 [[nodiscard]] std::string cuda_says(int code);
+/// "nvmlInit: 18; Driver/library version mismatch", in its own words where it had any.
+[[nodiscard]] std::string nvml_says(Examination& look);
 
 /// Before Turing: no GPU System Processor, so NVIDIA's open modules cannot drive it.
 [[nodiscard]] bool is_before_turing(const PciFunction& gpu);

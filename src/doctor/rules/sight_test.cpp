@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "doctor/diagnose.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 
@@ -94,4 +95,19 @@ TEST_CASE("no rule puts a name from outside into a command as it is") {
       }
   }
   CHECK(commands >= 8);
+}
+
+TEST_CASE("what NVML had no words for ends with its number") {
+  Facts facts = healthy();
+  facts.driver.nvml_init = 18;
+  const auto evidence = [&](const char* rule) {
+    const auto found = diagnose(facts, Knowledge{}, {rule}).findings;
+    return found.empty() ? std::string() : found[0].evidence.back();
+  };
+  CHECK(evidence("DRV05") == "nvmlInit: 18");
+  facts.driver.nvml_message = std::string("Driver/library version mismatch");
+  CHECK(evidence("DRV05") == "nvmlInit: 18; Driver/library version mismatch");
+  facts.driver.nvml_message = {};
+  facts.driver.nvml_init = 9;
+  CHECK(evidence("DRV28") == "nvmlInit: 9");
 }
