@@ -1,6 +1,7 @@
 // Readers of files made of lines: scripts, Dockerfiles, requirements, YAML. They are tolerant: what
 // they do not understand they pass over.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/file.hpp"
@@ -160,24 +161,125 @@ void environment_marks(CommandMarks& commands, Marks& marks, const Command& word
   }
 }
 
-/// A Dockerfile's instructions: lines, with those that end in a backslash.
-void instruction_marks(CommandMarks& commands, Marks& marks, int line, std::string_view text) {
-  const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
-  const std::string name = lower(text.substr(0, end));
-  if (name == "run" || name == "cmd" || name == "entrypoint") {
-    for (Command& command : shell_commands(text.substr(end), line)) {
+/// The words of the exec form, ["nvprof", "python"]; nullopt: it is the shell's.
+std::optional<std::vector<std::string>> exec_form(std::string_view text) {
+  text = trim(text);
+  if (!text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
+  std::vector<std::string> words;
+  for (std::size_t at = 1; (at = text.find('"', at)) != std::string_view::npos;) {
+    std::string word;
+    for (++at; at < text.size() && text[at] != '"'; ++at) {
+      if (text[at] == '\\' && at + 1 < text.size()) ++at;
+      word += text[at];
+    }
+    words.push_back(std::move(word));
+    ++at;
+  }
+  if (words.empty()) return std::nullopt;
+  return words;
+}
+
+std::vector<Command> commands_of(std::string_view text, int line) {
+  auto words = exec_form(text);
+  if (!words) return shell_commands(text, line);
+  const bool shell = words->size() > 2 && (words->front().ends_with("sh") && (*words)[1] == "-c");
+  return shell ? shell_commands((*words)[2], line)
+               : std::vector<Command>{{line, *std::move(words)}};
+}
+
+/// What the stages of a Dockerfile know of each other.
+class Stages {
+ public:
+  Stages(CommandMarks& commands, Marks& marks) : commands_(commands), marks_(marks) {}
+
+  /// An instruction: its lines, with those that end in a backslash.
+  void instruction(int line, std::string_view text) {
+    const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
+    const std::string name = lower(text.substr(0, end));
+    if (name == "run" || name == "cmd" || name == "entrypoint") return run(line, text.substr(end));
+    if (name != "from" && name != "env" && name != "arg") return;
+    const auto all = shell_commands(text, line);
+    if (all.empty()) return;
+    if (name == "env") return environment_marks(commands_, marks_, all.front());
+    if (name == "from") return from(line, all.front().words);
+    for (const std::string& word : all.front().words)
+      if (const std::size_t equals = word.find('='); equals != std::string::npos)
+        arguments_.emplace(word.substr(0, equals), word.substr(equals + 1));
+  }
+
+  void run(int line, std::string_view text) {
+    for (Command& command : commands_of(text, line)) {
       while (!command.words.empty() && command.words[0].starts_with("--"))
         command.words.erase(command.words.begin());
-      if (!command.words.empty()) commands.add(command);
+      if (!command.words.empty()) commands_.add(command);
     }
-  } else if (name == "from" || name == "env") {
-    const auto words = shell_commands(text, line);
-    if (words.empty()) return;
-    if (name == "env") return environment_marks(commands, marks, words.front());
-    for (std::size_t i = 1; i < words.front().words.size(); ++i)
-      if (!words.front().words[i].starts_with("--"))
-        return image_mark(marks, line, words.front().words[i]);
   }
+
+ private:
+  void from(int line, const std::vector<std::string>& words) {
+    // What one stage sets, another has only if it begins with it.
+    if (!stage_.empty()) paths_[stage_] = commands_.library_paths();
+    commands_.finish();
+    std::string image;
+    for (std::size_t i = 1; i < words.size() && image.empty(); ++i)
+      if (!words[i].starts_with("--")) image = words[i];
+    stage_ = words.size() > 3 && lower(words[words.size() - 2]) == "as" ? words.back() : "";
+    if (const auto found = paths_.find(image); found != paths_.end())
+      commands_.inherit(found->second);
+    image_mark(marks_, line, filled(image));
+  }
+
+  /// With the defaults of ARG in the place of $NAME and ${NAME}.
+  [[nodiscard]] std::string filled(const std::string& image) const {
+    std::string out;
+    for (std::size_t at = 0; at < image.size(); ++at) {
+      const bool braces = image[at] == '$' && image.substr(at + 1, 1) == "{";
+      const std::size_t begin = at + (braces ? 2 : 1);
+      const std::size_t end = std::min(
+          braces ? image.find('}', begin)
+                 : image.find_first_not_of(
+                       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", begin),
+          image.size());
+      const auto known =
+          image[at] == '$' ? arguments_.find(image.substr(begin, end - begin)) : arguments_.end();
+      if (known == arguments_.end()) {
+        out += image[at];
+        continue;
+      }
+      out += known->second;
+      at = braces ? end : end - 1;
+    }
+    return out;
+  }
+
+  CommandMarks& commands_;
+  Marks& marks_;
+  std::string stage_;
+  std::map<std::string, std::vector<int>> paths_;  // by stage: lines that set LD_LIBRARY_PATH
+  std::map<std::string, std::string> arguments_;   // with their defaults
+};
+
+/// The word that ends a here-document which the instruction's last line begins; "" none.
+std::string here_word(std::string_view instruction) {
+  const std::size_t at = instruction.find("<<");
+  const bool can =
+      lower(instruction.substr(0, 3)) == "run" || lower(instruction.substr(0, 4)) == "copy";
+  if (at == std::string_view::npos || !can) return "";
+  std::string_view word = instruction.substr(at + 2);
+  if (word.starts_with('-')) word.remove_prefix(1);
+  word = word.substr(0, word.find_first_of(" \t\r\n;|&>)"));
+  if (word.size() > 1 && (word[0] == '\'' || word[0] == '"'))
+    word = word.substr(1, word.size() - 2);
+  const bool plain = !word.empty() && ((word[0] >= 'A' && word[0] <= 'Z') ||
+                                       (word[0] >= 'a' && word[0] <= 'z') || word[0] == '_');
+  return plain ? std::string(word) : "";
+}
+
+/// RUN <<EOF and RUN bash <<EOF: the text is for a shell.
+bool is_for_shell(std::string_view instruction) {
+  const std::string before = lower(trim(instruction.substr(0, instruction.find("<<"))));
+  return before == "run" || before.ends_with(" bash") || before.ends_with(" sh") ||
+         before.ends_with("/bash") || before.ends_with("/sh");
 }
 
 }  // namespace
@@ -209,6 +311,7 @@ Marks shell_marks(std::string_view text) {
 Marks dockerfile_marks(std::string_view text) {
   Marks marks;
   CommandMarks commands(marks);
+  Stages stages(commands, marks);
   std::size_t at = 0;
   int line = 1;
   while (at < text.size()) {
@@ -222,12 +325,23 @@ Marks dockerfile_marks(std::string_view text) {
       ++lines;
       end = next + 1;
     }
-    const std::string_view whole = text.substr(at, std::min(end, text.size()) - at);
-    const std::size_t begin = whole.find_first_not_of(" \t\r\n");
-    if (begin != std::string_view::npos && whole[begin] != '#')
-      instruction_marks(commands, marks, line, whole.substr(begin));
+    std::string_view whole = text.substr(at, std::min(end, text.size()) - at);
+    whole.remove_prefix(std::min(whole.find_first_not_of(" \t\r\n"), whole.size()));
+    const bool is_instruction = !whole.empty() && whole[0] != '#';
+    if (is_instruction) stages.instruction(line, whole);
     line += lines;
     at = end;
+    const std::string last = is_instruction ? here_word(whole) : "";
+    const std::size_t begin = std::min(at, text.size());
+    const int first = line;
+    while (!last.empty() && at < text.size()) {
+      const std::size_t next = std::min(text.find('\n', at), text.size());
+      const bool is_last = trim(text.substr(at, next - at)) == last;
+      if (is_last && is_for_shell(whole)) stages.run(first, text.substr(begin, at - begin));
+      at = next + 1;
+      ++line;
+      if (is_last) break;
+    }
   }
   commands.finish();
   return marks;

@@ -128,13 +128,6 @@ CellKind kind_of_cell(std::string_view first) {
   return CellKind::kOther;
 }
 
-bool is_about_devices(std::string_view name) {
-  for (const std::string_view begin : {"CUDA_", "NVIDIA_", "HIP_", "ROCR_", "NCCL_", "TF_", "XLA_",
-                                       "JAX_", "PYTORCH_", "LD_LIBRARY_PATH"})
-    if (name.starts_with(begin)) return true;
-  return false;
-}
-
 class NotebookMarks {
  public:
   explicit NotebookMarks(std::vector<Place> places)
@@ -146,6 +139,7 @@ class NotebookMarks {
     CellKind kind = CellKind::kPython;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (places_[i].line == 1) {
+        end_cell();
         kind = kind_of_cell(trim(places_[i].code));
         joined_.clear();
         inside_ = false;
@@ -153,6 +147,7 @@ class NotebookMarks {
       }
       python.push_back(line(static_cast<int>(i) + 1, places_[i].code, kind));
     }
+    end_cell();
     commands_.finish();
     for (Mark& mark : marks_of_cells(std::move(python), interpreter, no_tree))
       marks_.push_back(std::move(mark));
@@ -195,7 +190,11 @@ class NotebookMarks {
     const std::string_view word = trim(code);
     if (kind == CellKind::kOther) return "";
     if (kind == CellKind::kShell) {
-      if (!word.starts_with("%%")) run(number, word);
+      if (word.starts_with("%%")) return "";
+      for (Command& command : shell_commands(word, number)) {
+        commands_.add(command);
+        cell_.push_back(std::move(command));
+      }
       return "";
     }
     const bool is_magic =
@@ -217,8 +216,13 @@ class NotebookMarks {
       return is_first ? blanks + "pass" : "";
     }
     const std::string whole = std::exchange(joined_, {});
+    const bool ran = std::exchange(runs_programs_, false);
     read(first_line_, whole);
+    const bool runs = runs_programs_;
+    runs_programs_ = ran || runs;
     if (whole.starts_with("%%") || !is_first) return "";
+    if (const std::string same = as_python(whole); !same.empty()) return blanks + same;
+    if (runs && whole.starts_with('!')) return blanks + "subprocess.run(_)";  // is given variables
     return assigns_escape(word) ? std::string(code.substr(0, code.find('='))) + "= None"
                                 : blanks + "pass";
   }
@@ -243,18 +247,10 @@ class NotebookMarks {
     const std::size_t end = text.find_first_of("= ");
     if (end == std::string_view::npos) return;
     const std::string_view name = text.substr(0, end);
-    commands_.add_setting(number, name, trim(text.substr(end + 1)));
+    if (as_python("%env " + std::string(text)).empty())
+      commands_.add_setting(number, name, trim(text.substr(end + 1)));
     if (name == "LD_LIBRARY_PATH" || name == "LD_PRELOAD")
       marks_.push_back({number, "library_path_in_notebook", std::string(name), 0, {}, {}, {}});
-  }
-
-  /// The setting as %env takes it.
-  static std::string meant_by(const std::string& name, const std::string& word) {
-    if (word.size() <= name.size()) return name + "=…";
-    const std::string value = word.substr(name.size() + 1);
-    const bool list = name == "CUDA_VISIBLE_DEVICES" && !hides_every_device(value);
-    const std::string plain = list ? plain_device_list(value) : value;
-    return name + "=" + (contains(value, "$") || (list && plain.empty()) ? "…" : plain);
   }
 
   void escape(int number, std::string_view text) {
@@ -266,15 +262,53 @@ class NotebookMarks {
                        program == "accelerate";
     }
     // A variable exported for what follows in the same line does what it should.
-    if (commands.size() == 1 && commands[0].words.size() >= 2 && commands[0].words[0] == "export" &&
-        is_about_devices(commands[0].words[1])) {
-      const std::string& word = commands[0].words[1];
-      const std::string name = word.substr(0, word.find('='));
-      marks_.push_back({number, "export_in_subshell", name, 0, {}, {}, meant_by(name, word)});
-    }
+    if (const std::string alone = lone_export(commands); !alone.empty()) mark_export(number, alone);
     for (const Command& command : commands) commands_.add(command);
   }
 
+  void mark_export(int number, const std::string& setting) {
+    marks_.push_back({number,
+                      "export_in_subshell",
+                      setting.substr(0, setting.find('=')),
+                      0,
+                      {},
+                      {},
+                      setting_meant(setting)});
+  }
+
+  /// A cell of shell commands that only sets variables does so for a shell that ends with it.
+  void end_cell() {
+    if (const std::string alone = lone_export(cell_); !alone.empty())
+      for (const Command& command : cell_)
+        if (command.words.size() > 1 && command.words[1] == alone) {
+          mark_export(command.line, alone);
+          break;
+        }
+    cell_.clear();
+  }
+
+  /// What Python's order of things is told of a magic: "" nothing.
+  static std::string as_python(std::string_view word) {
+    for (const std::string_view magic : {"%env ", "%set_env "}) {
+      if (!word.starts_with(magic)) continue;
+      const std::string_view text = trim(word.substr(magic.size()));
+      const std::size_t end = text.find_first_of("= ");
+      if (end == std::string_view::npos || text.substr(0, end) != "CUDA_VISIBLE_DEVICES") return "";
+      const std::string_view value = trim(text.substr(end + 1));
+      const bool known = value.find_first_of("${") == std::string_view::npos;
+      return "os.environ['CUDA_VISIBLE_DEVICES'] = " + (known ? text_of(value) : std::string("_"));
+    }
+    if (word.starts_with("%timeit "))
+      return "timeit.timeit(" + text_of(word.substr(8)) + ", globals=globals())";
+    return "";
+  }
+
+  /// As a text of Python's.
+  static std::string text_of(std::string_view value) {
+    return json(std::string(value)).dump(-1, ' ', true, json::error_handler_t::replace);
+  }
+
+  std::vector<Command> cell_;  // of the one that is read, where it is the shell's
   std::vector<Place> places_;
   Marks marks_;
   CommandMarks commands_;

@@ -60,9 +60,21 @@ void take(Mark mark, Marks& found, CommandMarks& commands) {
     const std::size_t end = mark.value.find('=');
     commands.add_setting(mark.line, mark.value.substr(0, end), mark.value.substr(end + 1));
   } else if (mark.what == "command") {
-    for (Command& command : shell_commands(mark.value, mark.line)) {
+    auto all = shell_commands(mark.value, mark.line);
+    for (Command& command : all) {
       command.line = mark.line;
       commands.add(command);
+    }
+    if (const std::string alone = lone_export(all); !alone.empty()) {
+      std::string value = setting_meant(alone);
+      value.erase(0, value.find('=') + 1);
+      found.push_back({mark.line,
+                       "export_in_system",
+                       alone.substr(0, alone.find('=')),
+                       0,
+                       {},
+                       {},
+                       std::move(value)});
     }
   } else {
     if (mark.what.starts_with("visible_"))

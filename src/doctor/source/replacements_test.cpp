@@ -77,6 +77,25 @@ TEST_CASE("a replacement keeps what else a call was given") {
   CHECK(old("torch.cuda.amp.autocast(**more)") == "torch.amp.autocast(\"cuda\", …)");
 }
 
+TEST_CASE("what to write instead is of the kind that the file holds") {
+  CHECK(instead(Kind::kRequirements, "tensorflow-gpu\n", "SRC16") == "tensorflow[and-cuda]");
+  CHECK(instead(Kind::kYaml, "dependencies:\n- pip:\n  - tensorflow-gpu\n", "SRC16") ==
+        "tensorflow[and-cuda]");
+  CHECK(instead(Kind::kShell, "pip install tensorflow-gpu\n", "SRC16") ==
+        "pip install 'tensorflow[and-cuda]'");
+  const auto list = [](const char* value) {
+    return instead(Kind::kShell, std::string("export CUDA_VISIBLE_DEVICES='") + value + "'\n",
+                   "SRC37");
+  };
+  CHECK(list("0;1") == "CUDA_VISIBLE_DEVICES=0,1");
+  CHECK(list("0-3") == "CUDA_VISIBLE_DEVICES=0,1,2,3");
+  CHECK(list("[0, 1]") == "CUDA_VISIBLE_DEVICES=0,1");
+  CHECK(list("cuda:0,cuda:1") == "CUDA_VISIBLE_DEVICES=0,1");
+  CHECK(list("None") == "CUDA_VISIBLE_DEVICES=-1");
+  CHECK(instead(Kind::kPython, "import os\nos.system('export CUDA_VISIBLE_DEVICES=1')\n",
+                "SRC06") == "os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"");
+}
+
 TEST_CASE("an index's own CUDA is the one that a pinned wheel is named by") {
   const auto diagnosis =
       diagnose({read_bytes("requirements.txt", Kind::kRequirements,

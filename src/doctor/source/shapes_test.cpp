@@ -99,5 +99,88 @@ TEST_CASE("a long file is read to its end: no rule goes over all of it for each 
   CHECK(source.marks.size() > 4000);
 }
 
+constexpr Pair kPythonCommands[] = {
+    {"export_in_system", 2, "import os\nos.system('export CUDA_VISIBLE_DEVICES=1')\n",
+     "import os\nos.system('export CUDA_VISIBLE_DEVICES=1; python train.py')\n"},
+    {"visible_in_one", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0;1'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = 'GPU-1-2,MIG-3 4'\n"},
+    {"visible_in_one", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0-3'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"},
+    {"visible_in_one", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0 1'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\n"},
+    {"visible_names_nothing", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '[0,1]'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = str([0, 1])[1:-1]\n"},
+    {"visible_names_nothing", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = 'cuda:0'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = f'{gpu}'\n"},
+    {"visible_names_nothing", 2, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = 'None'\n",
+     "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = 'none'\n"},
+};
+
+constexpr Pair kDockerfile[] = {
+    {"tensorflow_gpu", 3, "FROM x\nRUN <<EOF\npip install tensorflow-gpu\nEOF\n",
+     "FROM x\nRUN python <<EOF\npip install tensorflow-gpu\nEOF\nCOPY <<E /a\n"
+     "RUN pip install tensorflow-gpu\nE\n"},
+    {"device_chmod", 4, "RUN bash <<-'X'\n\ntrue\nchmod 777 /dev/nvidia0\nX\nRUN true\n",
+     "RUN x <<< y\nRUN echo $((1<<2))\nRUN true\n"},
+    {"nvprof", 1, "CMD [\"nvprof\", \"python\", \"train.py\"]\n", "CMD [\"python\", \"nvprof\"]\n"},
+    {"tensorflow_gpu", 1, "RUN [\"pip\",\"install\",\"tensorflow-gpu\"]\n",
+     "RUN [\"pip\",\"uninstall\",\"tensorflow-gpu\"]\n"},
+    {"tensorflow_gpu", 1, "RUN [\"/bin/sh\", \"-c\", \"pip install tensorflow-gpu\"]\n",
+     "RUN [\"/bin/sh\", \"-c\", \"echo pip install tensorflow-gpu\"]\n"},
+    {"old_cuda_image", 2, "ARG CUDA=11.3.1\nFROM nvidia/cuda:${CUDA}-base-ubuntu20.04\n",
+     "ARG CUDA=12.6.1\nFROM nvidia/cuda:${CUDA}-base-ubuntu22.04\n"},
+    {"library_path_for_wheels", 2,
+     "FROM x AS b\nENV LD_LIBRARY_PATH=/usr/local/cuda/lib64\nFROM b AS c\nRUN pip install torch\n",
+     "FROM x AS b\nENV LD_LIBRARY_PATH=/usr/local/cuda/lib64\nFROM y\nRUN pip install torch\n"},
+};
+
+constexpr Pair kRequirements[] = {
+    {"tensorflow_gpu_listed", 1, "tensorflow-gpu ; python_version >= '3.8'\n",
+     "tensorflow-gpu ; python_version<\"3.8\"\n"},
+};
+
+constexpr Pair kYaml[] = {
+    {"extra_index", 3,
+     "dependencies:\n  - pip:\n    - --extra-index-url https://download.pytorch.org/whl/cu121\n"
+     "    - torch\n",
+     "dependencies:\n  - pip:\n    - --extra-index-url https://download.pytorch.org/whl/cu121\n"
+     "    - torch==2.3.1+cu121\n"},
+    {"visible_with_blank", 3, "dependencies:\nvariables:\n  CUDA_VISIBLE_DEVICES: \"0, 1\"\n",
+     "dependencies:\nvariables:\n  CUDA_VISIBLE_DEVICES: \"0,1\"\n"},
+    {"launch_blocking", 3, "dependencies:\nvariables:\n  CUDA_LAUNCH_BLOCKING: 1\n",
+     "dependencies:\nvariables:\n  CUDA_LAUNCH_BLOCKING: 0\n"},
+    {"launch_blocking", 3,
+     "services:\n  a:\n    environment: {A: \"x, y\", CUDA_LAUNCH_BLOCKING: \"1\"}\n",
+     "services:\n  a:\n    environment: {A: \"CUDA_LAUNCH_BLOCKING: 1\"}\n"},
+};
+
+TEST_CASE(
+    "commands and lists in Python, and here-documents, exec forms and stages in a Dockerfile") {
+  check(Kind::kPython, kPythonCommands);
+  check(Kind::kDockerfile, kDockerfile);
+}
+
+TEST_CASE("requirements that no Python of today takes, and variables in YAML") {
+  check(Kind::kRequirements, kRequirements);
+  check(Kind::kYaml, kYaml);
+}
+
+TEST_CASE("a notebook's magic has its place in the order, and a cell of the shell its end") {
+  const auto cells = [](const std::string& first, const std::string& then) {
+    return marks_of(Kind::kNotebook, "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"" +
+                                         first + "\"},\n{\"cell_type\": \"code\", \"source\": \"" +
+                                         then + "\"}]}");
+  };
+  CHECK(cells("m.cuda()", "%env CUDA_VISIBLE_DEVICES=1") == "visible_too_late:2 ");
+  CHECK(cells("m.cuda()", "%set_env CUDA_VISIBLE_DEVICES=$gpu") == "visible_too_late:2 ");
+  CHECK(cells("%env CUDA_VISIBLE_DEVICES=1", "m.cuda()") == "");
+  CHECK(cells("m.cuda()", "%env CUDA_VISIBLE_DEVICES=1\\n!python train.py") == "");
+  CHECK(cells("%env CUDA_VISIBLE_DEVICES=0, 1", "m.cuda()") == "visible_with_blank:1 ");
+  CHECK(cells("x = 1", "%%bash\\nexport CUDA_VISIBLE_DEVICES=1") == "export_in_subshell:2 ");
+  CHECK(cells("x = 1", "%%bash\\nexport CUDA_VISIBLE_DEVICES=1\\npython a.py") == "");
+  CHECK(cells("x = m.cuda()", "%timeit x @ x") == "timed_launch:2 ");
+  CHECK(cells("x = m", "%timeit x @ x") == "");
+}
+
 }  // namespace
 }  // namespace berth::doctor::source

@@ -1,6 +1,8 @@
 #include "doctor/source/shell.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/file.hpp"
 #include "doctor/device_list.hpp"
@@ -140,6 +142,28 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
   return std::any_of(words.begin(), words.end(), test);
 }
 
+/// What is wrong with a list that only looks like one, and what was meant: "0;1", "[0,1]",
+/// "cuda:0".
+std::pair<std::string, std::string> odd_list(std::string_view value) {
+  std::string_view bare = trim(value);
+  if (bare == "None" || bare == "null") return {"visible_names_nothing", "-1"};
+  const bool bracketed = bare.size() > 1 && (bare.front() == '[' || bare.front() == '(');
+  if (bracketed) bare = bare.substr(1, bare.size() - 2);
+  std::string meant;
+  bool several = false, named = false;
+  for (std::string_view token : listed_devices(bare)) {
+    token = trim(token);
+    named = named || lower(token).starts_with("cuda") || lower(token).starts_with("gpu:");
+    if (named) token.remove_prefix(std::min(token.find_first_of("0123456789"), token.size()));
+    const std::string more = names_device(token) ? "" : several_in_one(token);
+    several = several || (!more.empty() && listed_number(token));
+    meant += (meant.empty() ? "" : ",") + (more.empty() ? std::string(token) : more);
+  }
+  if (bracketed || named) return {"visible_names_nothing", plain_device_list(meant)};
+  return several ? std::pair{std::string("visible_in_one"), plain_device_list(meant)}
+                 : std::pair{std::string(), std::string()};
+}
+
 /// From where on CUDA drops what is named, for a blank before it; "" nowhere.
 std::string dropped_from(std::string_view value) {
   for (const std::string_view token : listed_devices(value)) {
@@ -175,17 +199,62 @@ std::string wheel_tag_for(std::string_view package) {
   return is_old ? "cu118" : "cu126";
 }
 
-void requirement_mark(Marks& marks, int line, std::string_view requirement) {
+namespace {
+
+/// 'python_version < "3.8"' and the like: on no Python of today.
+bool is_for_old_pythons(std::string_view requirement) {
+  constexpr std::string_view kName = "python_version";
+  const std::size_t marker = requirement.find(';');
+  const std::size_t name = requirement.find(kName, std::min(marker, requirement.size()));
+  if (name == std::string_view::npos) return false;
+  const std::string_view rest = trim(requirement.substr(name + kName.size()));
+  if (!rest.starts_with('<') && !rest.starts_with("==")) return false;
+  const std::size_t three = rest.find("3.");
+  const auto minor = three == std::string_view::npos ? std::optional<std::size_t>(0)  // of Python 2
+                                                     : listed_number(rest.substr(three + 2));
+  constexpr std::size_t kOldest = 9;  // that is still looked after
+  return minor && *minor <= kOldest;
+}
+
+bool is_about_devices(std::string_view name) {
+  for (const std::string_view begin : {"CUDA_", "NVIDIA_", "HIP_", "ROCR_", "NCCL_", "TF_", "XLA_",
+                                       "JAX_", "PYTORCH_", "LD_LIBRARY_PATH"})
+    if (name.starts_with(begin)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string lone_export(std::span<const Command> commands) {
+  constexpr std::string_view kIdle[] = {"export", "echo", "set", "unset", "printenv", "env"};
+  std::string found;
+  for (const Command& command : commands) {
+    const std::vector<std::string>& words = command.words;
+    if (!is_one_of(words[0], kIdle) || (words[0] == "env" && words.size() > 1)) return "";
+    if (words[0] == "export" && words.size() > 1 && found.empty() && is_about_devices(words[1]))
+      found = words[1];
+  }
+  return found;
+}
+
+std::string setting_meant(const std::string& setting) {
+  const std::string name = setting.substr(0, setting.find('='));
+  if (setting.size() <= name.size()) return name + "=…";
+  const std::string value = setting.substr(name.size() + 1);
+  const bool list = name == "CUDA_VISIBLE_DEVICES" && !hides_every_device(value);
+  const std::string plain = list ? plain_device_list(value) : value;
+  return name + "=" + (contains(value, "$") || (list && plain.empty()) ? "…" : plain);
+}
+
+void requirement_mark(Marks& marks, int line, std::string_view requirement, bool is_command) {
   const std::string name = lower(requirement.substr(0, requirement.find_first_of("=<>~![; @")));
   if (name != "tensorflow-gpu" && name != "tensorflow_gpu") return;
-  const std::size_t pin = requirement.find("==");
-  const bool old = pin != std::string_view::npos;
-  marks.push_back({line,
-                   old ? "tensorflow_gpu_pinned" : "tensorflow_gpu",
-                   std::string(trim(requirement)),
-                   0,
-                   {},
-                   {}});
+  if (is_for_old_pythons(requirement)) return;
+  const bool old = requirement.find("==") < requirement.find(';');
+  const char* what = old          ? "tensorflow_gpu_pinned"
+                     : is_command ? "tensorflow_gpu"
+                                  : "tensorflow_gpu_listed";
+  marks.push_back({line, what, std::string(trim(requirement)), 0, {}, {}, {}});
 }
 
 void CommandMarks::mark(int line, const char* what, std::string value, std::string meant) {
@@ -201,7 +270,9 @@ void CommandMarks::add_setting(int line, std::string_view name, std::string_view
   if (name == "TF_CPP_MIN_LOG_LEVEL" && value == "3") mark(line, "tf_hides_errors");
   if (name == "LD_LIBRARY_PATH" && contains(value, "/cuda")) library_paths_.push_back(line);
   if (name != "CUDA_VISIBLE_DEVICES" || contains(value, "$")) return;
-  if (const std::string from = dropped_from(value); !from.empty())
+  if (const auto odd = odd_list(value); !odd.first.empty())
+    mark(line, odd.first.c_str(), std::string(value), odd.second);
+  else if (const std::string from = dropped_from(value); !from.empty())
     mark(line, "visible_with_blank", from, plain_device_list(value));
   else if (trim(value).ends_with(','))
     mark(line, "visible_ends_in_comma", {}, plain_device_list(value));
@@ -222,7 +293,7 @@ void CommandMarks::pip(const Command& command, std::size_t from) {
     mark(command.line, "extra_index", std::string(value_of(given, "--extra-index-url")),
          wheel_tag(value_of(given, "--extra-index-url")));
   for (const std::string& word : given) {
-    requirement_mark(marks_, command.line, word);
+    requirement_mark(marks_, command.line, word, true);
     const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ "));
     wheels_ = wheels_ || is_one_of(name, kWheels) || name.starts_with("cupy-cuda");
   }
@@ -302,8 +373,9 @@ void CommandMarks::add(const Command& command) {
 }
 
 void CommandMarks::finish() {
-  if (!wheels_) return;
-  for (const int line : library_paths_) mark(line, "library_path_for_wheels");
+  if (std::exchange(wheels_, false))
+    for (const int line : library_paths_) mark(line, "library_path_for_wheels");
+  library_paths_.clear();
 }
 
 }  // namespace berth::doctor::source

@@ -26,8 +26,11 @@ class CommandMarks {
   void add_setting(int line, std::string_view name, std::string_view value);
   /// CUDA_VISIBLE_DEVICES=0, 1 without quotes: "0," and the words behind it.
   void add_split_list(int line, std::string_view value, std::string_view rest);
-  /// After the last: what only several commands together show.
+  /// After the last: what only several commands together show. What is added then stands by itself.
   void finish();
+  /// A stage of a Dockerfile that begins as another one ends: where that set library paths.
+  [[nodiscard]] std::vector<int> library_paths() const { return library_paths_; }
+  void inherit(std::vector<int> library_paths) { library_paths_ = std::move(library_paths); }
 
   /// In Python a call of nvcc asks for the toolkit on purpose.
   bool asks_toolkit_on_purpose = false;
@@ -44,8 +47,17 @@ class CommandMarks {
   bool wheels_ = false;
 };
 
+/// "NAME=VALUE" where commands do nothing but set a variable that is about GPUs, for a shell that
+/// ends with them; "" they do more, or nothing.
+std::string lone_export(std::span<const Command> commands);
+/// The setting as it was meant: "CUDA_VISIBLE_DEVICES=0,1" of "0, 1"; "NAME=…" where it is not
+/// told.
+std::string setting_meant(const std::string& setting);
+
 /// "tensorflow-gpu==2.9" and the like: a mark for a requirement that misleads.
-void requirement_mark(Marks& marks, int line, std::string_view requirement);
+/// `is_command`: it stands in one, and so does what to write instead.
+void requirement_mark(Marks& marks, int line, std::string_view requirement,
+                      bool is_command = false);
 /// A channel or index of PyTorch's wheels.
 bool is_wheel_index(std::string_view url);
 /// "cu121" of such an index.

@@ -271,11 +271,11 @@ constexpr Pair kDockerfile[] = {
      "FROM --platform=linux/amd64 pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n",
      "FROM pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime\n"},
     {"old_system_image", 1, "FROM nvidia/cuda:12.1.0-base-ubuntu20.04\n",
-     "ARG C=11.3\nFROM nvidia/cuda:${C}-base\n"},
+     "ARG C\nFROM nvidia/cuda:${C}-base\n"},
 };
 
 constexpr Pair kRequirements[] = {
-    {"tensorflow_gpu", 2, "numpy\ntensorflow-gpu>=2\n",
+    {"tensorflow_gpu_listed", 2, "numpy\ntensorflow-gpu>=2\n",
      "numpy\ntensorflow[and-cuda]\n# tensorflow-gpu\n"},
     {"extra_index", 1, "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n",
      "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch==2.1.0+cu121\n"},
@@ -297,7 +297,7 @@ constexpr Pair kYaml[] = {
     {"visible_with_blank", 4,
      "services:\n  a:\n    environment:\n    - \"CUDA_VISIBLE_DEVICES=0, 1\"\n",
      "services:\n  a:\n    environment:\n    - CUDA_VISIBLE_DEVICES=${GPUS}\n"},
-    {"tensorflow_gpu", 4, "dependencies:\n  - python\n  - pip:\n    - tensorflow-gpu\n",
+    {"tensorflow_gpu_listed", 4, "dependencies:\n  - python\n  - pip:\n    - tensorflow-gpu\n",
      "dependencies:\n  - pip:\n    - numpy\n  - tensorflow-gpu\n"},
     {"service_without_gpu", 3,
      "services:\n  train:\n    image: nvidia/cuda:12.4.1-base\n    command: x\n  db:\n    image: "
@@ -331,7 +331,8 @@ TEST_CASE("each line of YAML that misleads is found, and its correct twin is not
 }
 
 TEST_CASE("every row has a pair") {
-  std::set<std::string> tested = {"export_in_subshell", "library_path_in_notebook"};
+  std::set<std::string> tested = {"export_in_subshell", "library_path_in_notebook",
+                                  "export_in_system", "visible_in_one", "visible_names_nothing"};
   for (const std::span<const Pair> pairs : std::initializer_list<std::span<const Pair>>{
            kPython, kPythonOrder, kShell, kDockerfile, kRequirements, kYaml})
     for (const Pair& pair : pairs) tested.insert(pair.what);

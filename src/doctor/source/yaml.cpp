@@ -66,34 +66,69 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
     marks.push_back({line, "conda_pytorch", std::string(item), 0, {}, {}, wheel_tag_for(package)});
 }
 
+/// `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`: of the names that rules ask
+/// for.
+void setting_marks(Marks& marks, const Lines& lines) {
+  CommandMarks commands(marks);
+  const auto add = [&](int number, std::string_view text) {
+    const std::size_t end = text.find_first_of(":=");
+    if (end == std::string_view::npos) return;
+    commands.add_setting(number, unquoted(text.substr(0, end)), unquoted(text.substr(end + 1)));
+  };
+  for (const Line& line : lines) {
+    std::string_view text = line.text;
+    if (text.starts_with("- ")) text = unquoted(text.substr(2));
+    const std::size_t flow = text.find('{');
+    const bool is_map = (text.starts_with("environment:") || text.starts_with("variables:")) &&
+                        flow != std::string_view::npos && text.ends_with('}');
+    if (!is_map) {
+      add(line.number, text);
+      continue;
+    }
+    text = text.substr(flow + 1, text.size() - flow - 2);
+    std::size_t begin = 0;
+    char quote = '\0';
+    for (std::size_t at = 0; at <= text.size(); ++at) {
+      const char c = at < text.size() ? text[at] : ',';
+      if (quote != '\0') {
+        quote = c == quote ? '\0' : quote;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == ',') {
+        add(line.number, trim(text.substr(begin, at - begin)));
+        begin = at + 1;
+      }
+    }
+  }
+}
+
 void conda_marks(Marks& marks, const Lines& lines) {
   const bool from_channel = has_pytorch_channel(lines);
+  setting_marks(marks, lines);
   std::size_t pip = std::string_view::npos;  // the indent of its list
+  Mark index{0, "extra_index", {}, 0, {}, {}, {}};
+  bool exact = false;
   for (const Line& line : lines) {
     if (line.indent <= pip) pip = std::string_view::npos;
     const bool listed = line.text.starts_with("- ");
     const std::string_view item = unquoted(listed ? line.text.substr(2) : line.text);
-    if (listed && pip != std::string_view::npos) requirement_mark(marks, line.number, item);
+    if (listed && pip != std::string_view::npos) {
+      requirement_mark(marks, line.number, item);
+      exact = exact || contains(item, "+cu") || contains(item, "+rocm");
+      constexpr std::string_view kOption = "--extra-index-url";
+      if (item.starts_with(kOption) && is_wheel_index(item)) {
+        index.line = line.number;
+        index.value = trim(item.substr(kOption.size() + 1));
+        index.meant = wheel_tag(index.value);
+      }
+    }
     if (item == "pip:") pip = line.indent;
     if (listed) conda_mark(marks, line.number, item, from_channel);
     if (line.text.starts_with("dependencies:"))
       for (const std::string_view one : flow_items(trim(line.text.substr(13))))
         conda_mark(marks, line.number, one, from_channel);
   }
-}
-
-/// `CUDA_VISIBLE_DEVICES: "0, 1"`, `- CUDA_VISIBLE_DEVICES=0, 1`.
-void setting_marks(Marks& marks, const Lines& lines) {
-  CommandMarks commands(marks);
-  constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES";
-  for (const Line& line : lines) {
-    std::string_view text = line.text;
-    if (text.starts_with("- ")) text = unquoted(text.substr(2));
-    if (!text.starts_with(kName)) continue;
-    text.remove_prefix(kName.size());
-    if (text.starts_with(':') || text.starts_with('='))
-      commands.add_setting(line.number, kName, unquoted(text.substr(1)));
-  }
+  if (index.line != 0 && !exact) marks.push_back(std::move(index));
 }
 
 void compose_marks(Marks& marks, const Lines& lines) {
