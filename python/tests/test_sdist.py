@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ.get("BERTH_WHEEL_TOOLS", ROOT / "build/wheel-tools")) / "bin/python"
 # As build_sdist lists them. A rule takes a folder as a whole, or each of 50 000 files by itself, which takes ten minutes.
 LISTS = """
-import json, pathlib, tomllib
+import json, pathlib
+from scikit_build_core._compat import tomllib
 from scikit_build_core.build import _file_processor as files
 from scikit_build_core.settings.skbuild_read_settings import SettingsReader
 settings = SettingsReader(tomllib.loads(pathlib.Path("pyproject.toml").read_text()), {}, state="sdist").settings
