@@ -183,6 +183,10 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
              "  SystemdCgroup = true\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n")
             .ends_with("  password = '…'\n  SystemdCgroup = true\n  BinaryName = "
                        "\"/usr/bin/nvidia-container-runtime\"\n"));
+  CHECK(
+      told("/etc/systemd/system/ollama.service",
+           "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
+      "Environment=\"CUDA_VISIBLE_DEVICES=0\" \"OLLAMA_DEBUG=1\"\n");
   CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
         "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
   CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",

@@ -197,6 +197,8 @@ constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
 constexpr auto kPrograms = std::to_array<std::string_view>(
     {"python", "pt_main_thread", "ollama", "llama-", "vllm", "VLLM", "triton", "ray::", "torchrun",
      "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
+constexpr auto kCompiles = std::to_array<std::string_view>(
+    {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
@@ -254,7 +256,8 @@ std::string without_ended_name(std::string_view line) {
     at = end == ')' ? told.find('(', at) + 1 : at + std::string_view(begin).size();
     const auto stop = told.find(end, at);
     if (at == 0 || stop == std::string::npos) continue;
-    if (!begins_with_any(std::string_view(told).substr(at), kPrograms))
+    if (!begins_with_any(std::string_view(told).substr(at), kPrograms) &&
+        !begins_with_any(std::string_view(told).substr(at), kCompiles))
       told.replace(at, stop - at, "…");
   }
   return told;
@@ -297,9 +300,13 @@ std::string redacted_file(std::string_view path, std::string_view text) {
   if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
       parts[2].find_first_not_of("0123456789") != std::string_view::npos)
     return redacted_settings(path, text);
-  // Which of NVIDIA's daemons run is what a rule asks.
+  // Which of NVIDIA's daemons run is what a rule asks, and whether something compiles.
   const auto told = [](std::string_view name) {
-    return name.starts_with("nv-") || name.starts_with("nvidia-");
+    const std::string_view word = name.substr(0, name.find_first_of(")\n"));
+    return name.starts_with("nv-") || name.starts_with("nvidia-") ||
+           std::find(kCompiles.begin(), kCompiles.end(), word) != kCompiles.end() ||
+           (word.starts_with("python") &&
+            word.find_first_not_of("0123456789.", 6) == std::string_view::npos);
   };
   if (parts[3] == "comm") return told(text) ? std::string(text) : "…\n";
   if (parts[3] != "stat") return std::string(text);

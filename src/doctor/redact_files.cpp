@@ -112,15 +112,32 @@ std::string lines_of(std::string_view text, Keep keep) {
   return told;
 }
 
-/// Environment="OLLAMA_VULKAN=1": of others, and of a line with several, nothing is told.
-bool sets_one_of_ollamas(std::string_view line) {
+/// Of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` what rules read.
+std::string ollamas_settings(std::string_view text) {
   constexpr std::string_view kKey = "Environment=";
-  if (!line.starts_with(kKey)) return false;
-  line.remove_prefix(kKey.size());
-  if (line.starts_with('"')) line.remove_prefix(1);
-  return std::count(line.begin(), line.end(), '=') == 1 && !line.starts_with("OLLAMA_HOST") &&
-         (line.starts_with("OLLAMA_") || line.starts_with("CUDA_") || line.starts_with("HSA_") ||
-          line.starts_with("ROCR_") || line.starts_with("HIP_") || line.starts_with("GGML_"));
+  constexpr auto kBegin =
+      std::to_array<std::string_view>({"OLLAMA_", "CUDA_", "HSA_", "ROCR_", "HIP_", "GGML_"});
+  std::string told;
+  for (std::string_view line : split(text, '\n')) {
+    line = trim(line);
+    if (!line.starts_with(kKey)) continue;
+    line.remove_prefix(kKey.size());
+    std::string kept;
+    while (!(line = trim(line)).empty()) {
+      const bool is_quoted = line.front() == '"';
+      if (is_quoted) line.remove_prefix(1);
+      const std::size_t end = std::min(line.find(is_quoted ? '"' : ' '), line.size());
+      const std::string_view one = line.substr(0, end);
+      line.remove_prefix(std::min(end + 1, line.size()));
+      const bool is_read =
+          !one.starts_with("OLLAMA_HOST") && one.find('"') == std::string_view::npos &&
+          std::any_of(kBegin.begin(), kBegin.end(),
+                      [&](std::string_view begin) { return one.starts_with(begin); });
+      if (is_read) kept += (kept.empty() ? "\"" : " \"") + std::string(one) + "\"";
+    }
+    if (!kept.empty()) told += std::string(kKey) + kept + "\n";
+  }
+  return told;
 }
 
 /// The program that it starts, and none of what it is started with.
@@ -152,8 +169,7 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
     });
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
-  if (path.find("/ollama.service") != std::string_view::npos)
-    return lines_of(text, sets_one_of_ollamas);
+  if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);
   if (name == "kernel.json") return notebook_kernel(text);
   if (name == "direct_url.json") return without_hosts(text);
   if (name == "pyvenv.cfg")

@@ -106,6 +106,7 @@ void aer_errors(Examination& look) {
 void repeated_errors(Examination& look) {
   constexpr std::ptrdiff_t kOften = 10;
   const auto* log = look.see(look.facts.machine.kernel_log);
+  static_cast<void>(look.see_whole(look.facts.machine.pci));
   if (log == nullptr || look.facts.machine.is_virtual) return;
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
