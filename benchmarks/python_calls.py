@@ -22,6 +22,7 @@ sys.path.insert(0, str(measuring.ROOT / "python"))
 CALLS = 2000
 IMPORTS = {**os.environ, "PYTHONPATH": str(measuring.ROOT / "python")}
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)"
+SHORT = []  # not empty: of memory
 ABOUT_MEMORY = "memory format option is only supported by strided tensors"
 LEASE = """
 import sys, time, berth
@@ -100,30 +101,32 @@ def steps(torch, turns=15):
     from berth import splitting
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 10))
-    batch, optimizer = (torch.randn(1024, 512), torch.randn(1024, 10)), torch.optim.SGD(model.parameters(), 0.01)
-
+    counts = (torch.rand(1024) < 0.8).float()  # as tokens that are no padding: parts count differently, so their comparison is over after the first step
+    batch, optimizer = (torch.randn(1024, 512), torch.randn(1024, 10), counts), torch.optim.SGD(model.parameters(), 0.01)
     def loss(model, part):
+        if SHORT and len(part[0]) > 512:  # before it computes anything: the failed try is not what is measured
+            raise RuntimeError(OOM)
+        return ((model(part[0]) - part[1]).square().mean(1) * part[2]).sum() / part[2].sum()
+
+    def plain(model, part):
         return torch.nn.functional.mse_loss(model(part[0]), part[1])
 
-    def short(model, part):
-        if len(part[0]) > 512:  # before it computes anything: the failed try is not what is measured
-            raise RuntimeError(OOM)
-        return loss(model, part)
-
     def items(part):
-        return len(part[0])
+        return part[2].sum()
 
     def by_hand():
         optimizer.zero_grad(set_to_none=True)
-        for one, other in zip(batch[0].split(512), batch[1].split(512)):
-            (torch.nn.functional.mse_loss(model(one), other) / 2).backward()
+        for part in zip(*(one.split(512) for one in batch)):
+            (loss(model, part) * (items(part) / counts.sum())).backward()
         optimizer.step()
 
     def recovered():
         splitting._known[model].items = 0  # as if it were the first time; the loss is known to be one that can be split
-        berth.split_step(model, short, optimizer, batch, count=items, report=False)
+        SHORT.append(True)
+        berth.split_step(model, loss, optimizer, batch, count=items, report=False)
+        SHORT.clear()
     calls = {"by hand": by_hand, "split_step": lambda: berth.split_step(model, loss, optimizer, batch, parts=2, count=items), "recovered": recovered,
-             "without a count": lambda: berth.split_step(model, loss, optimizer, batch, parts=2)}
+             "without a count": lambda: berth.split_step(model, plain, optimizer, batch[:2], parts=2)}
     times = {name: [] for name in calls}
     for turn in range(turns + 1):
         for name, call in calls.items():
