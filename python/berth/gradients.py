@@ -39,7 +39,7 @@ class Gradients:
         for one in new:
             before = one.grad
             has_size = before is not None and not before.is_sparse
-            self._noted[id(one)] = _Noted(one, before, 0 if before is None else before._version, next(sizes) if has_size else None,
+            self._noted[id(one)] = _Noted(one, before, 0 if before is None else before._version, next(sizes) if has_size else _nothing(before),
                                           one._version)
 
     def lose(self) -> None:
@@ -65,6 +65,11 @@ class Gradients:
     def parameters_are_new(self) -> bool:
         """Something has written into parameters since they were noted, as a step does, that outlive the call. After put_back()."""
         return any(one() is not None for one in self._written)
+
+
+def _nothing(sparse: Any) -> Optional[int]:
+    """0 for a sparse gradient that holds nothing, as zero_grad() may leave it."""
+    return 0 if sparse is not None and sparse._nnz() == 0 else None
 
 
 def _sizes(tensors: List[Any]) -> List[Any]:

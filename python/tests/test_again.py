@@ -54,6 +54,22 @@ class Gradients(unittest.TestCase):
         for one, whole in zip(self.model.parameters(), self.whole):
             self.assertTrue(torch.allclose(one.grad, times * whole))
 
+    def test_a_sparse_gradient_that_holds_nothing_is_zero(self):
+        embedding = torch.nn.Embedding(10, 4, sparse=True)
+        calls = []
+
+        @berth.retry(first=0.0, report=False)
+        def step():
+            embedding.zero_grad(set_to_none=False)
+            embedding(torch.tensor([1])).sum().backward()
+            calls.append(1)
+            if len(calls) == 2:
+                raise RuntimeError(OOM)
+        step()
+        step()
+        self.assertEqual(len(calls), 3)
+        self.assertTrue(torch.equal(embedding.weight.grad.to_dense()[1], torch.ones(4)))
+
     def test_gradients_of_a_failed_try_do_not_add_up(self):
         optimizer = torch.optim.SGD(self.model.parameters(), 0.0)
 

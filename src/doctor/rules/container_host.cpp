@@ -163,7 +163,12 @@ void node_without_runtime(Examination& look) {
   if (files == nullptr || specs == nullptr) return;
   const NodeSettings read = settings_of_node(*files);
   const std::string why = ignored_words(read);
-  if (why.empty() && (contains(read.text, "nvidia") || !specs->empty())) return;
+  if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return;
+  // Docker's containerd has its CRI switched off, and the kubelet then goes by something else.
+  const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
+    return contains(file.path, "/crio/") && contains(file.text, "nvidia");
+  });
+  if (by_crio || (contains(why, "CRI") && engines.docker)) return;
   Finding& finding =
       look.found(text("this machine's container runtime was not told of NVIDIA's, so "
                       "no pod can have a GPU"));

@@ -298,8 +298,11 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   constexpr const char* kContainerd = "/etc/containerd/config.toml";
   constexpr const char* kDropped = "/etc/containerd/conf.d/99-nvidia.toml";
   constexpr const char* kOfK3s = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml";
-  const auto said = [](std::vector<RuntimeSettings> files) -> std::string {
+  bool has_docker = false;
+  const auto said = [&](std::vector<RuntimeSettings> files) -> std::string {
     Facts facts = healthy("");
+    if (has_docker) with_docker(facts);
+    facts.nodes.char_links = std::vector<std::string>{"/dev/char/195:0"};
     facts.container.kind = {};
     facts.container.engines.kubelet = std::string("/var/lib/kubelet");
     facts.container.engines.cdi = std::vector<CdiSpec>{};
@@ -327,4 +330,9 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   CHECK(
       said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
       std::string::npos);
+  // Docker's own containerd, and a kubelet that goes by CRI-O or by cri-dockerd.
+  constexpr const char* kOff = "disabled_plugins = [\"cri\"]\n";
+  CHECK(said({{kContainerd, kOff}, {"/etc/crio/crio.conf.d/99-nvidia.toml", kNvidia}}).empty());
+  has_docker = true;
+  CHECK(said({{kContainerd, kOff}}).empty());
 }

@@ -314,7 +314,10 @@ void soname_missing(Examination& look) {
   if (look.findings().empty()) built_for_other_cuda(look);
   const auto* all = look.see_whole(look.facts.imports.libraries);
   const auto& torch = look.facts.python.torch;
-  if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !(torch && torch->hip))) return;
+  // AMD's wheels of ROCm are loaded by PyTorch itself before.
+  const bool rocm = torch && torch->hip && !look.facts.python.distribution("rocm-sdk-core") &&
+                    !look.facts.python.distribution("rocm");
+  if (all == nullptr || all->empty() || (seen_gpus(look).empty() && !rocm)) return;
   std::vector<LinkedLibrary> missing;
   for (const LinkedLibrary& one : *all)
     if (!is_brought(look, one)) missing.push_back(one);

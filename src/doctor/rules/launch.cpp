@@ -131,7 +131,8 @@ void no_home(Examination& look) {
       server != nullptr ? server : first_package(look, {"triton", "pytorch-triton"});
   const auto is_set = [&](const char* name) { return !variable_or_empty(look, name).empty(); };
   const bool placed = is_set("TRITON_CACHE_DIR") || is_set("TRITON_HOME");
-  if (one == nullptr || (placed && (server == nullptr || is_set("XDG_CACHE_HOME")))) return;
+  const bool all = is_set("XDG_CACHE_HOME") || is_set("VLLM_CACHE_ROOT") || is_set("HF_HOME");
+  if (one == nullptr || (placed && (server == nullptr || all))) return;
   Finding& finding = look.found(
       text("HOME is {}, where this user may not write: {} keeps there what it compiles and fetches",
            home, named(*one)));

@@ -264,7 +264,8 @@ std::string here_word(std::string_view instruction) {
   const std::size_t at = instruction.find("<<");
   const bool can =
       lower(instruction.substr(0, 3)) == "run" || lower(instruction.substr(0, 4)) == "copy";
-  if (at == std::string_view::npos || !can) return "";
+  // $((1<<N)) is a number.
+  if (at == std::string_view::npos || !can || instruction.find("((") < at) return "";
   std::string_view word = instruction.substr(at + 2);
   if (word.starts_with('-')) word.remove_prefix(1);
   word = word.substr(0, word.find_first_of(" \t\r\n;|&>)"));

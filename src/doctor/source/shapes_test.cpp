@@ -117,6 +117,7 @@ constexpr Pair kPythonCommands[] = {
 };
 
 constexpr Pair kDockerfile[] = {
+    {"tensorflow_gpu", 3, "FROM x\nRUN make -j$((1<<N))\nRUN pip install tensorflow-gpu\n", ""},
     {"tensorflow_gpu", 3, "FROM x\nRUN <<EOF\npip install tensorflow-gpu\nEOF\n",
      "FROM x\nRUN python <<EOF\npip install tensorflow-gpu\nEOF\nCOPY <<E /a\n"
      "RUN pip install tensorflow-gpu\nE\n"},

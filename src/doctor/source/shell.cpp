@@ -146,7 +146,7 @@ bool any_word(const std::vector<std::string>& words, auto&& test) {
 /// "cuda:0".
 std::pair<std::string, std::string> odd_list(std::string_view value) {
   std::string_view bare = trim(value);
-  if (bare == "None" || bare == "null") return {"visible_names_nothing", "-1"};
+  if (bare == "None") return {"visible_names_nothing", "-1"};
   const bool bracketed = bare.size() > 1 && (bare.front() == '[' || bare.front() == '(');
   if (bracketed) bare = bare.substr(1, bare.size() - 2);
   std::string meant;
