@@ -200,6 +200,7 @@ MESSAGES: Dict[str, str] = {
         "{}的损失是 {:.6g}，而各份合起来是 {:.6g}：它取决于哪些条目在一起，或者 `count` 所数的不是它求平均的对象",
     "count=lambda batch: (batch['labels'] != -100).sum(), or with class weights weight[batch['labels']].sum(); or {}":
         "count=lambda batch: (batch['labels'] != -100).sum()，有类别权重时用 weight[batch['labels']].sum()；或者{}",
+    "it draws random numbers for each item, and parts draw others than the whole": "它为每一项抽取随机数，而各部分抽到的与整批不同",
     "whether the loss can be split was not checked: {}": "没有检查损失能否拆分：{}",
 
     # loading and sampling

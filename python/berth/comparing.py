@@ -18,7 +18,7 @@ from .language import text
 from .oom import is_oom
 from .randomness import Randomness, kept, unused
 
-__all__ = ["CannotCompare", "Compared", "compared"]
+__all__ = ["CannotCompare", "Compared", "DrawsForItems", "compared"]
 
 _ALIKE = 1e-3        # at most: parts whose means differ by less tell nothing of how they are to be weighed
 _LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, which is not copied
@@ -26,6 +26,10 @@ _LARGE = 16 << 20    # bytes of a tensor that is neither parameter nor buffer, w
 
 class CannotCompare(Exception):
     """The whole has a pass that fails, or eval mode has; parts in training may have none."""
+
+
+class DrawsForItems(CannotCompare):
+    """The loss of the same items differs with what is drawn for them, as noise is: parts draw other noise than the whole."""
 
 
 @dataclasses.dataclass
@@ -106,9 +110,13 @@ def _in_eval(trial: _Trial) -> Compared:
         trial.model.eval()
         with sys.modules["torch"].no_grad():
             try:
-                return cast(Compared, _both(trial, aside))
+                found = cast(Compared, _both(trial, aside))
+                again = trial.share(trial.whole, trial.loss(trial.whole)[0]) if found.differs else found.whole  # with other random numbers
             except Exception as why:
                 raise CannotCompare from why
+    if abs(again - found.whole) > found.tolerance:
+        raise DrawsForItems
+    return found
 
 
 def _in_training(trial: _Trial, calm: Callable[[Any], bool]) -> Optional[Compared]:

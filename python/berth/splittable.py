@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from .accumulating import Count
-from .comparing import CannotCompare, Compared, compared
+from .comparing import CannotCompare, Compared, DrawsForItems, compared
 from .errors import Unsupported
 from .language import text
 from .oom import is_oom
@@ -120,6 +120,9 @@ def check_loss(model: Any, loss_fn: Callable[..., Any], batch: Any, parts: int, 
     while groups == 1 or length // groups >= 2:
         try:
             each = [compared(inner(model), loss_fn, one, parts, count, reduction, _is_norm) for one in _spread(batch, groups)]
+        except DrawsForItems:
+            why_not = text("it draws random numbers for each item, and parts draw others than the whole")
+            break
         except Exception as why:
             if groups == 1 and not isinstance(why, CannotCompare) and not is_oom(why):
                 raise

@@ -88,6 +88,18 @@ class Training(unittest.TestCase):
             self.step(*args, **options)
         return str(caught.exception)
 
+    def test_noise_for_each_item_is_no_reason_to_refuse(self):
+        model = torch.nn.Sequential(torch.nn.Linear(7, 16), torch.nn.SiLU(), torch.nn.Linear(16, 6))
+
+        def loss(model, x):
+            time, noise = torch.rand(len(x), 1), torch.randn_like(x)
+            return torch.nn.functional.mse_loss(model(torch.cat([x + time * noise, time], 1)), noise)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), torch.randn(64, 6), parts=4)
+        self.assertEqual([one.category.__name__ for one in said], ["SplitWarning"])
+        self.assertIn("draws random numbers for each item", str(said[0].message))
+
     def test_a_batch_normalisation_of_ones_own_is_found(self):
         for layer in (OwnNorm(8), Buffered(), Buffered(large=True), nn.Sequential(nn.Dropout(0.5), OwnNorm(8))):
             model = self.model(layer)
