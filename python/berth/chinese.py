@@ -105,8 +105,12 @@ MESSAGES: Dict[str, str] = {
     "something that writes into parameters": "写入参数的操作",
     "memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}":
         "{} 中在把梯度累加到先前的梯度之后内存耗尽，而累加无法撤回：{}",
-    "optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning":
-        "每次调用前先 optimizer.zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
+    "memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}":
+        "{} 中内存耗尽，而期间有一个可能属于它的线程执行了 step 或累加了梯度：{}",
+    "backward passes and steps in the thread that is tried again; berth.retry in a thread that trains on its own as well":
+        "在被重试的线程里做反向传播和 step；自行训练的线程里也使用 berth.retry",
+    "zero_grad() before each call, of every model that a pass goes through; one call for all the passes that add up, with zero_grad() at its beginning":
+        "每次调用前，对反向传播经过的每个模型 zero_grad()；或把需要累加的各次反向传播放进同一次调用，并在开头 zero_grad()",
     "optimizer.step() after the function, and not in it": "把 optimizer.step() 放在函数之后，而不是函数里面",
     "berth: memory ran out in {} ({}); try {} of {} in {:.1f} s": "berth：{} 中内存耗尽（{}）；第 {} 次尝试（共 {} 次）在 {:.1f} 秒后",
 

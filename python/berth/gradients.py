@@ -24,11 +24,10 @@ class _Noted(NamedTuple):
 class Gradients:
     """Of the parameters that backward passes have reached since this was made: as they were before the first of them."""
 
-    __slots__ = ("_noted", "_whole", "_written")
+    __slots__ = ("_noted", "_written")
 
     def __init__(self) -> None:
         self._noted: Dict[int, _Noted] = {}
-        self._whole = True
         self._written: List[Any] = []
 
     def note(self, roots: Any) -> None:
@@ -42,13 +41,9 @@ class Gradients:
             self._noted[id(one)] = _Noted(one, before, 0 if before is None else before._version, next(sizes) if has_size else _nothing(before),
                                           one._version)
 
-    def lose(self) -> None:
-        """A pass was made of which nobody knows whether it was in this try."""
-        self._whole = False
-
     def put_back(self) -> bool:
         """False where something is lost. Keeps no parameter alive after that."""
-        noted, whole = list(self._noted.values()), self._whole
+        noted, whole = list(self._noted.values()), True
         self._noted.clear()
         self._written = [weakref.ref(one.parameter) for one in noted if one.parameter._version != one.written]
         with sys.modules["torch"].no_grad():

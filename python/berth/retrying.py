@@ -128,8 +128,12 @@ def _awaits(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
 
 
-def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool) -> None:
+def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[str], whole: bool, others: bool) -> None:
     """Refuses another try where it would not be as the first one was."""
+    if others:
+        raise StepInterrupted(text("memory ran out in {}, and a thread that may be its own has stepped or added to gradients meanwhile: {}",
+                                   name_of(call), first_line(failed)), "E0563",
+                              text("backward passes and steps in the thread that is tried again; berth.retry in a thread that trains on its own as well")) from failed
     if stepped:
         raise StepInterrupted(text("memory ran out in {} after {} had stepped in it, so another try would step again: {}", name_of(call),
                                    ", ".join(stepped), first_line(failed)), "E0563",
@@ -137,7 +141,7 @@ def _check_steps(call: Callable[..., Any], failed: BaseException, stepped: List[
     if not whole:
         raise StepInterrupted(text("memory ran out in {} after it had added to gradients of earlier passes, which cannot be taken back: {}", name_of(call),
                                    first_line(failed)), "E0563",
-                              text("optimizer.zero_grad() before each call; one call for all the passes that add up, with zero_grad() at its beginning")) from failed
+                              text("zero_grad() before each call, of every model that a pass goes through; one call for all the passes that add up, with zero_grad() at its beginning")) from failed
 
 
 @overload
@@ -202,7 +206,7 @@ def retry(function: Optional[Function] = None, *, tries: int = 4, first: float =
         whole = steps is None or steps.put_back()
         release_memory()
         if steps is not None:
-            _check_steps(call, failed, steps.remain(), whole)
+            _check_steps(call, failed, steps.remain(), whole, steps.others)
         pause = _pause(at, first, factor, most, jitter)
         if report:
             print(text("berth: memory ran out in {} ({}); try {} of {} in {:.1f} s", name_of(call), first_line(failed), at + 2, tries, pause),

@@ -173,6 +173,8 @@ class _Buffers:
         self._kept: List[Tuple[Any, Any]] = []
         self._watched: List[Tuple[str, Any, int]] = []
         for name, buffer in inner(model).named_buffers():
+            if buffer.is_inference():  # nothing may write into it
+                continue
             if id(buffer) in normal or buffer.numel() * buffer.element_size() <= self._LARGE:
                 self._kept.append((buffer, buffer.detach().clone()))
             else:

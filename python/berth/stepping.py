@@ -31,12 +31,14 @@ _OPTIMIZED = 1  # of code: a function's, whose variables are no dict
 
 class Steps:
     """In one call, what steps and adds gradients in its thread or task, or in a thread that Python did not start: PyTorch's, for a
-    backward pass."""
+    backward pass. What another thread of Python's does meanwhile may be the call's, which has started it, or its own: nobody knows."""
 
-    __slots__ = ("around", "has_ended", "_steppers", "_gradients")
+    __slots__ = ("around", "has_ended", "others", "_thread", "_steppers", "_gradients")
 
     def __init__(self) -> None:
         self.has_ended = False
+        self.others = False  # another thread has stepped or added gradients
+        self._thread = threading.get_ident()
         self._steppers: Optional[Dict[int, Any]] = None
         self._gradients: Optional[Gradients] = None
         self.around = _here.get()
@@ -76,6 +78,10 @@ class Steps:
         if self._steppers is None:
             self._steppers = {}
         self._steppers[id(stepper)] = weakref.ref(stepper)
+
+    def is_elsewhere(self) -> bool:
+        """Another thread's. In its own, a task that it has begun would know it."""
+        return self._thread != threading.get_ident()
 
     def gradients(self) -> Gradients:
         if self._gradients is None:
@@ -169,19 +175,28 @@ def _calls(one: Optional[Steps]) -> List[Steps]:
 
 
 def _stepped(stepper: Any) -> None:
-    if not _open:
-        return
-    for one in _calls(_here.get()) or (list(_open) if _foreign() else []):
+    calls = _calls(_here.get())
+    if not calls and _foreign():
+        calls = list(_open)
+    for one in calls:
         one.note(stepper)
+    if not calls:
+        _others()
 
 
 def _adds(roots: Any) -> None:
     calls = _calls(_here.get())
-    if not calls and _foreign():
+    if not calls and _foreign() and _open:
         calls = _calls(_open[-1])
-        if len(calls) < len(_open):  # whose pass it is, nobody knows
-            for one in list(_open):
-                one.gradients().lose()
-            return
+        if len(calls) < len(_open):
+            calls = []
     for one in calls:
         one.gradients().note(roots)
+    if not calls:
+        _others()
+
+
+def _others() -> None:
+    """Whose step or pass it is, nobody knows."""
+    for one in list(_open):
+        one.others = one.others or one.is_elsewhere()

@@ -259,13 +259,18 @@ class Again(unittest.TestCase):
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         model(torch.ones(1, 2)).sum().backward()
 
-        def step():
-            other = threading.Thread(target=optimizer.step)
-            other.start()
-            other.join()
-        self.assertEqual(self.run_out(step)(), 2)
+        def in_a_thread(function):
+            def step():
+                other = threading.Thread(target=function)
+                other.start()
+                other.join()
+            return self.run_out(step)
+        self.assertEqual(in_a_thread(berth.retry(optimizer.step))(), 2)
         optimizer.step()
         self.assertEqual(self.run_out(lambda: None)(), 2)
+        for function in (optimizer.step, lambda: model(torch.ones(1, 2)).sum().backward()):
+            with self.assertRaisesRegex(berth.StepInterrupted, "a thread that may be its own"):
+                in_a_thread(function)()
 
 
 if __name__ == "__main__":

@@ -378,6 +378,19 @@ class Recovery(unittest.TestCase):
             self.assertEqual(len(calls), 2)
             self.assertTrue(all(one.grad is None for one in model.parameters()))
 
+    def test_buffers_made_in_inference_mode_are_left_alone(self):
+        model = torch.nn.Linear(4, 1)
+        with torch.inference_mode():
+            model.register_buffer("table", torch.ones(600, 600))
+            model.register_buffer("scale", torch.ones(1))
+        optimizer, failing = torch.optim.SGD(model.parameters(), 0.1), [RuntimeError(OOM)]
+
+        def loss(model, part):
+            if failing:
+                raise failing.pop()
+            return (model(part) * float(model.scale)).pow(2).mean()
+        self.assertEqual(berth.split_step(model, loss, optimizer, torch.randn(8, 4), report=False).parts, 2)
+
     def test_buffers_are_put_back(self):
         torch.manual_seed(3)
         model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
