@@ -30,7 +30,9 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     data, labels = torch.randn(2048, 64), torch.randn(2048, 1)
-    torch.nn.Linear(64, 8)(data).sum().backward()  # what a first pass loads is no part of a batch
+    first = torch.nn.Linear(64, 8)  # what a first step loads is no part of a batch
+    first(data).sum().backward()
+    torch.optim.Adam(first.parameters()).step()
     if device.type == "cpu":
         limit(arguments.limit_mib)
 
