@@ -112,7 +112,7 @@ def _candidates(cores: int) -> List[int]:
     return [0, *doubled, cores]
 
 
-def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None, step_seconds: Optional[float] = None, seconds: float = 0.4,
+def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = None, step_seconds: Optional[float] = None, seconds: float = 0.4,
                        most: Optional[int] = None, report: bool = True) -> LoaderOptions:
     """Workers, prefetch and pinned memory for a DataLoader, from a short trial of the dataset itself.
 
@@ -123,6 +123,8 @@ def dataloader_options(dataset: Any, *, batch_size: int, collate_fn: Any = None,
     ----------
     dataset : torch.utils.data.Dataset
         With a length and indices. Its items are loaded, some of them twice; random numbers that they draw here are put back.
+    batch_size : int
+        The one that the DataLoader gets; one item, as DataLoader's own default.
     step_seconds : float, optional
         What a training step takes: fewer workers do where they keep up with it.
     seconds : float

@@ -59,6 +59,9 @@ class Profile:
         self.summary = ""
         self.seconds = 0.0
 
+    def __repr__(self) -> str:
+        return self.summary or super().__repr__()
+
     def __enter__(self) -> "Profile":
         if self._sampler is not None:
             raise InvalidRequest(text("this profile is in use, or was: make another one with berth.profile()"))

@@ -164,7 +164,7 @@ class Loader(unittest.TestCase):
     def test_no_driver_is_called_for_it(self):
         asked = []
         with mock.patch.object(torch.cuda, "is_available", lambda: asked.append(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"))), self.with_cores(1):
-            berth.dataloader_options([1, 2], batch_size=2, seconds=0.001, report=False)
+            berth.dataloader_options([1, 2], seconds=0.001, report=False)
         self.assertEqual((asked, "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ), (["1"], False))
 
     def test_bad_requests(self):

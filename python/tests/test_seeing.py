@@ -192,6 +192,7 @@ block = next(one for one in events if one['name'] == 'berth.profile')
 print('GPU 0 utilization_percent' in names, 'process resident_bytes' in names, len({one['ts'] for one in counters}) >= 3)
 print(all(block['ts'] - 1e4 <= one['ts'] <= block['ts'] + block['dur'] + 1e4 for one in counters))
 os.chdir('/')
+assert repr(seen) == seen.summary
 print(len(seen.summary.splitlines()) <= 10, 'GPU 0 NVIDIA GeForce RTX 4090: busy' in seen.summary, ('operators' in seen.summary) == ('torch' in sys.modules))
 """
         done = self.python(code)

@@ -223,6 +223,22 @@ class Gradients(unittest.TestCase):
         self.assertAlmostEqual(one.norm, two.norm, places=5)
         self.assertLess(relative(flat(other.parameters()), flat(model.parameters())), 1e-6)
 
+    @unittest.skipUnless(hasattr(torch.amp, "GradScaler"), "PyTorch before 2.3 has a scaler for CUDA alone")
+    def test_a_scaler_that_is_enabled(self):
+        torch.manual_seed(1)
+        model, loss, batch, _ = plain_model(random.Random(2))
+        other, scaler = copy.deepcopy(model), torch.amp.GradScaler("cpu", init_scale=1024.0)
+        one = berth.split_step(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch, parts=3, clip_norm=0.1)
+        two = berth.split_step(other, loss, torch.optim.SGD(other.parameters(), 0.1), batch, parts=3, clip_norm=0.1, scaler=scaler)
+        self.assertTrue(two.stepped)
+        self.assertAlmostEqual(one.norm, two.norm, places=5)
+        self.assertLess(relative(flat(other.parameters()), flat(model.parameters())), 1e-6)
+        before, scaler = flat(other.parameters()), torch.amp.GradScaler("cpu", init_scale=2.0 ** 127)
+        three = berth.split_step(other, lambda model, part: 1e6 * loss(model, part), torch.optim.SGD(other.parameters(), 0.1), batch, parts=3, scaler=scaler)
+        self.assertFalse(three.stepped)
+        self.assertEqual(scaler.get_scale(), 2.0 ** 126)
+        self.assertTrue(torch.equal(flat(other.parameters()), before))
+
 
 looking = []  # while a loss is compared with that of its parts
 

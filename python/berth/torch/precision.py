@@ -35,8 +35,8 @@ class Amp:
     device: str
     dtype: Any
     scaler: Any
-    model: Any
-    optimizer: Any
+    model: Any = dataclasses.field(repr=False)
+    optimizer: Any = dataclasses.field(repr=False)
 
     def autocast(self) -> ContextManager[Any]:
         """For the forward pass and the loss; not for `backward`."""
