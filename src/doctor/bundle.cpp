@@ -71,6 +71,12 @@ class Row {
     bad(key);
     return nullptr;
   }
+  bool flag(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return false;
+    if (!found->is_boolean()) return bad(key), false;
+    return found->get<bool>();
+  }
   void bad(std::string_view key) {
     if (bad_.empty()) bad_ = key;
   }
@@ -101,6 +107,7 @@ Special special_of(Row& row) {
   node.gid = row.number("gid");
   node.major = row.number("major");
   node.minor = row.number("minor");
+  node.is_empty = row.flag("empty");
   node.open_error = error == nullptr ? 0 : error->number;
   special.node = node;
   return special;
@@ -151,6 +158,7 @@ std::string special_to_json(const std::string& path, const Special& special) {
     row["gid"] = node.gid;
     row["major"] = node.major;
     row["minor"] = node.minor;
+    if (node.is_empty) row["empty"] = true;
     error = node.open_error.value_or(0);
   }
   if (error != 0) row["open"] = name_of(kErrors, error, &NamedError::number);

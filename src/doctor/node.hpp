@@ -18,6 +18,7 @@ struct Node {
   gid_t gid = 0;
   unsigned major = 0, minor = 0;  // devices
   std::uint64_t size = 0;
+  bool is_empty = false;  // a file in which there is nothing, and not one whose content is unknown
   std::int64_t modified = 0;  // seconds since 1970
   /// Devices: errno that open(O_RDWR) would be refused with, 0: it is allowed; nullopt: not asked.
   std::optional<int> open_error;

@@ -15,10 +15,10 @@ namespace {
 // may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
 // theirs, only those that a rule asks for.
 constexpr auto kToldPrefixes = std::to_array<std::string_view>(
-    {"CUDA_", "CUDNN_",  "NVIDIA_", "NV_",     "NCCL_", "GLOO_",     "PYTORCH_",
-     "XLA_",  "LD_",     "HIP_",    "ROCR_",   "HSA_",  "ROCM_",     "GPU_",
-     "ZE_",   "ONEAPI_", "SYCL_",   "OMP_",    "MKL_",  "OPENBLAS_", "NUMEXPR_",
-     "KMP_",  "GOMP_",   "BNB_",    "TRITON_", "CUPY_", "NUMBA_",    "OLLAMA_"});
+    {"CUDA_",   "CUDNN_", "NVIDIA_", "NV_",       "NCCL_",    "GLOO_", "PYTORCH_", "XLA_",
+     "LD_",     "HIP_",   "ROCR_",   "HSA_",      "ROCM_",    "GPU_",  "ZE_",      "ONEAPI_",
+     "SYCL_",   "OMP_",   "MKL_",    "OPENBLAS_", "NUMEXPR_", "KMP_",  "GOMP_",    "BNB_",
+     "TRITON_", "CUPY_",  "NUMBA_",  "NUMBAPRO_", "OLLAMA_"});
 constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VIRTUAL_ENV",
                                                         "CONDA_PREFIX",

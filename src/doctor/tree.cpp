@@ -287,9 +287,12 @@ void Tree::note(const std::string& path, const Node& node) const {
   note_links(path);
   if (node.type == NodeType::kFolder)
     recording_->folders[path];
-  else if (node.type == NodeType::kFile)
+  else if (node.type == NodeType::kFile) {
     recording_->files[path].size = node.size;
-  else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
+    // An empty file of a bundle says nothing of the content, which matters of libraries alone.
+    if (node.is_empty && path.find(".so") != std::string::npos)
+      recording_->specials[path].node = node;
+  } else if (Special& row = recording_->specials[path]; !row.node || node.open_error)
     row.node = node;
 }
 
@@ -309,6 +312,7 @@ Fact<Node> Tree::node(const std::string& path, bool try_open) const {
   node.uid = about.st_uid;
   node.gid = about.st_gid;
   node.size = static_cast<std::uint64_t>(about.st_size);
+  node.is_empty = node.type == NodeType::kFile && node.size == 0 && is_this_machine();
   node.modified = about.st_mtime;
   if (node.type == NodeType::kCharacter || node.type == NodeType::kBlock) {
     node.major = gnu_dev_major(about.st_rdev);

@@ -13,6 +13,10 @@ int main(int count, char** words) {
   loader.start(words[1]);
   bool first = true;
   for (const auto& one : loader.objects()) {
+    if (one.is_empty) {
+      std::printf("%s: file too short\n", one.path.c_str());
+      return 1;
+    }
     if (!first)
       std::printf("%s => %s\n", one.name.c_str(),
                   one.path.empty() ? "not found" : one.path.c_str());

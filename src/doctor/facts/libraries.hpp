@@ -12,11 +12,12 @@ namespace berth::doctor {
 
 /// A library that somebody opens by name.
 struct FoundLibrary {
-  std::string name;      // "libcuda.so.1"
-  std::string path;      // that the loader takes
-  std::string resolved;  // all links followed: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
-  std::string version;   // behind ".so." of the resolved name; "" where it has none there
-  std::string by;        // "LD_LIBRARY_PATH", "the loader's cache", …: for people
+  std::string name;       // "libcuda.so.1"
+  std::string path;       // that the loader takes
+  std::string resolved;   // all links followed: "/usr/lib/x86_64-linux-gnu/libcuda.so.570.124.06"
+  std::string version;    // behind ".so." of the resolved name; "" where it has none there
+  std::string by;         // "LD_LIBRARY_PATH", "the loader's cache", …: for people
+  bool is_empty = false;  // "file too short": the loader looks no further
 
   /// One of the toolkit's, for linking only: it fails every call.
   [[nodiscard]] bool is_stub() const {

@@ -94,12 +94,17 @@ Fact<Elf> Loader::read(const std::string& path) const {
 
 bool Loader::try_file(const std::string& path, FoundBy by, LoadedObject& into) const {
   auto elf = read(path);
-  // In a bundle an empty file stands for a library whose content nobody recorded.
-  if (!elf && !tree_.is_this_machine()) {
-    const auto node = tree_.node(path);
+  // "file too short": the loader looks no further. In a bundle an empty file stands for a library
+  // whose content nobody recorded, where no row says otherwise.
+  if (!elf && !elf.is_unreadable()) {
+    const auto node = tree_.node(tree_.resolve(path).value_or(path));
     Elf unknown;
     unknown.machine = machine_;
-    if (node && node->type == NodeType::kFile && node->size == 0) elf = std::move(unknown);
+    unknown.is_64 = true;
+    if (node && node->type == NodeType::kFile && node->size == 0) {
+      into.is_empty = node->is_empty;
+      elf = std::move(unknown);
+    }
   }
   // A file for another machine is passed over, as if it were not there.
   if (!elf || (machine_ != 0 && (elf->machine != machine_ || !elf->is_64))) return false;
@@ -193,6 +198,7 @@ int Loader::add(const std::string& name, int by, FoundBy preload) {
   // The same file under another name is the same object.
   for (std::size_t i = 0; i < objects_.size(); ++i)
     if (objects_[i].path == object.path) return static_cast<int>(i);
+  if (preload == FoundBy::kPreload && object.is_empty) return -1;  // "ignored", says glibc
   if (preload == FoundBy::kPreload) object.by = preload;
   objects_.push_back(std::move(object));
   return static_cast<int>(objects_.size()) - 1;

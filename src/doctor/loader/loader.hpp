@@ -32,7 +32,8 @@ struct LoadedObject {
   std::string name;  // as it was asked for
   std::string path;  // in the tree; "" not found
   FoundBy by = FoundBy::kPath;
-  int loader = -1;  // index of the object that needs it; -1: the program, or preloaded
+  int loader = -1;        // index of the object that needs it; -1: the program, or preloaded
+  bool is_empty = false;  // there is nothing in the file: the search ends here, and loading fails
   Elf elf;
 };
 

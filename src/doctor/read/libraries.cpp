@@ -20,6 +20,7 @@ Fact<FoundLibrary> find(const Tree& tree, Loader& loader, const char* name) {
   found.path = object.path;
   found.resolved = tree.resolve(object.path).value_or(object.path);
   found.by = words_for(object.by);
+  found.is_empty = object.is_empty;
   if (const auto at = found.resolved.rfind(".so."); at != std::string::npos)
     found.version = found.resolved.substr(at + 4);
   return found;

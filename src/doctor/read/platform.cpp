@@ -189,8 +189,9 @@ Fact<std::vector<std::string>> missing_files(const Tree& tree, const ProcessFact
   for (const char* name :
        {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "VLLM_NCCL_SO_PATH",
         "TRITON_LIBCUDA_PATH", "NCCL_TOPO_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-        "NUMBA_CUDA_DRIVER", "VLLM_CUDART_SO_PATH", "HSA_TOOLS_LIB", "ROCM_PATH", "HIP_PATH",
-        "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"}) {
+        "NUMBA_CUDA_DRIVER", "NUMBAPRO_NVVM", "NUMBAPRO_LIBDEVICE", "NUMBAPRO_CUDALIB",
+        "VLLM_CUDART_SO_PATH", "HSA_TOOLS_LIB", "ROCM_PATH", "HIP_PATH", "VK_ICD_FILENAMES",
+        "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"}) {
     const auto value = process.variable(name);
     if (value.is_unreadable()) return value.why();
     if (!value || !value->starts_with('/')) continue;

@@ -101,6 +101,11 @@ TEST_CASE("an Ollama as large as its libraries has them inside") {
   facts.platform.ollama =
       OllamaFiles{"/usr/local/bin/ollama", "/usr/local/lib/ollama", {}, 500'000'000};
   CHECK(asked("FW24", facts).empty());
+  facts.platform.ollama = OllamaFiles{"/usr/local/bin/ollama",
+                                      "/usr/local/lib/ollama",
+                                      {"libcublas.so.12", "libcudart.so.12"},
+                                      200'000'000};
+  CHECK(asked("FW24", facts).empty());  // 0.3.7 to 0.3.14
 }
 
 TEST_CASE("the size of Ollama is that of the program behind the link") {
@@ -136,4 +141,25 @@ TEST_CASE("a folder or a file's name tells the release of CUDA, or nothing is sa
   CHECK(with("/apps/cuda/12.2.0/targets/x86_64-linux/lib", "12") == 0);
   CHECK(with("/opt/nvidia/lib64", "12") == 0);
   CHECK(with("/usr/local/cuda/lib64", "12.0.76") == 1);
+}
+
+TEST_CASE("an older NCCL of the system is in the way of PyTorch's where CuPy loads it first") {
+  Facts facts = alphafold();
+  const auto finds = [&](const char* version,
+                         std::vector<std::pair<const char*, const char*>> all) {
+    facts.python.libraries = std::vector<CudaLibrary>{
+        {"libnccl.so.2", "/usr/lib/x86_64-linux-gnu", version, CudaLibrary::From::kSystem}};
+    std::vector<Distribution> distributions;
+    for (const auto& [name, release] : all)
+      distributions.push_back({name, release, std::string("/env/") + name, 0, {}, ""});
+    facts.python.distributions = distributions;
+    return asked("LIB09", facts).size();
+  };
+  CHECK(finds("2.16.2", {{"torch", "2.3.0"}, {"nvidia-nccl-cu12", "2.20.5"}}) == 0);
+  CHECK(finds("2.16.2",
+              {{"cupy-cuda12x", "13.1.0"}, {"torch", "2.3.0"}, {"nvidia-nccl-cu12", "2.20.5"}}) ==
+        1);
+  CHECK(finds("2.20.3",
+              {{"cupy-cuda12x", "13.1.0"}, {"torch", "2.3.0"}, {"nvidia-nccl-cu12", "2.20.5"}}) ==
+        0);
 }

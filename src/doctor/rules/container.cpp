@@ -312,10 +312,15 @@ void pod_without_claim(Examination& look) {
   const bool none = has_no_nodes(look);
   if (none ? !machine_has_nvidia(look) : !takes_all) return;
   const std::string wanted = gpu_variable_of_image(look);
-  Finding& finding =
-      look.found(none ? text("the pod runs on a machine with GPUs and was given none")
-                      : text("the pod took its GPUs by NVIDIA_VISIBLE_DEVICES, without asking "
-                             "Kubernetes for them"));
+  // Names of GPUs are Kubernetes' own word: it gave them, and who starts the container does not
+  // know.
+  const bool given = none && value && (value->starts_with("GPU-") || value->starts_with("MIG-"));
+  Finding& finding = look.found(
+      given  ? text("the pod was given its GPU by name, and was started by a runtime that "
+                     "puts none into it")
+      : none ? text("the pod runs on a machine with GPUs and was given none")
+             : text("the pod took its GPUs by NVIDIA_VISIBLE_DEVICES, without asking "
+                    "Kubernetes for them"));
   const Fact<int>& init = look.facts.driver.nvml_init;
   const bool works = !none && !(init && *init != 0);
   if (wanted.empty()) finding.severity = Severity::kWarning;
@@ -327,11 +332,19 @@ void pod_without_claim(Examination& look) {
   else if (look.facts.driver.nvml_init)
     finding.evidence.push_back(nvml_says(look));
   if (!wanted.empty()) finding.evidence.push_back(wanted);
-  finding.fix.push_back(
-      {"resources:\n  limits:\n    nvidia.com/gpu: 1", text("in the container's part of the pod")});
+  if (!given)
+    finding.fix.push_back({"resources:\n  limits:\n    nvidia.com/gpu: 1",
+                           text("in the container's part of the pod")});
   finding.fix.push_back(
       {"runtimeClassName: nvidia",
        text("in the pod, where NVIDIA's runtime is not the default of the machine's containerd")});
+  if (given)
+    finding.fix.push_back(
+        {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default && sudo "
+         "systemctl "
+         "restart containerd",
+         text("on the machine, and not for k3s, RKE2 and MicroK8s, which bring a containerd of "
+              "their own: makes NVIDIA's runtime that of all pods")});
 }
 
 /// Several machines, or several processes of one that may not exchange by the shorter ways.
@@ -432,8 +445,8 @@ constexpr auto kRules = std::to_array<Rule>({
      shm_small},
     {"CTR16", Layer::kContainer, Severity::kWarning, true,
      msgid("little lockable memory beside RDMA"), "", ulimits},
-    {"CTR17", Layer::kContainer, Severity::kFatal, true,
-     msgid("a pod that did not ask for its GPU"), "DRV11 DRV12 LIB* FW* ENV*", pod_without_claim},
+    {"CTR17", Layer::kContainer, Severity::kFatal, true, msgid("a pod that was given no GPU"),
+     "DRV11 DRV12 LIB* FW* ENV*", pod_without_claim},
 });
 
 }  // namespace

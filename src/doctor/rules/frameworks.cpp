@@ -87,7 +87,36 @@ const CudaUse* too_new(const Compatibility& known, const SeenDriver& driver,
   return one == uses.end() ? nullptr : &*one;
 }
 
-void driver_too_old(Examination& look) {
+/// NVIDIA's own Python bindings have CUDA's runtime inside, which no driver of an older CUDA takes,
+/// whatever the frameworks beside them were built for.
+void bindings_too_new(Examination& look) {
+  const SeenDriver driver = nvidia_driver(look);
+  const Version has =
+      version_of(driver.cuda.empty() ? cuda_of_driver(driver.version) : driver.cuda);
+  if (has.empty() || seen_gpus(look).empty()) return;
+  for (const char* name : {"cuda-bindings", "cuda-python"}) {
+    const auto package = look.facts.python.distribution(name);
+    const Distribution* one = look.see(package);
+    if (one == nullptr) continue;
+    const Version wants = version_of(one->version);
+    if (wants.empty() || wants[0] < 12 || wants[0] <= has[0]) continue;
+    Finding& finding = look.found(text(
+        "the NVIDIA driver ({}) is too old for {}, which was built with CUDA {}",
+        driver.version.empty() ? "CUDA " + driver.cuda : driver.version, named(*one), wants[0]));
+    finding.severity = Severity::kError;
+    finding.evidence = {said(driver), one->path, "https://github.com/NVIDIA/cutlass/issues/2866"};
+    const auto& python = look.facts.python;
+    if (!python.distribution("nvidia-cutlass-dsl") && !python.distribution("numba-cuda") &&
+        !python.distribution("cuda-core"))
+      finding.severity = Severity::kWarning;
+    finding.fix.push_back(
+        {install_command(look.facts.python, {fmt::format("cuda-python<{}", has[0] + 1)}),
+         text("the newest for this driver")});
+    return;
+  }
+}
+
+void framework_too_new(Examination& look) {
   const auto frameworks = framework_uses(look), others = library_uses(look);
   const bool in_image = static_cast<bool>(look.facts.process.variable("CUDA_VERSION"));
   if (seen_gpus(look).empty()) return;
@@ -119,6 +148,11 @@ void driver_too_old(Examination& look) {
                                     "reboot, in a container on the host; the CUDA toolkit and "
                                     "nvcc do not matter",
                                     lowest)});
+}
+
+void driver_too_old(Examination& look) {
+  framework_too_new(look);
+  if (look.findings().empty()) bindings_too_new(look);
 }
 
 struct Lacking {
@@ -318,15 +352,24 @@ void python_unsupported(Examination& look) {
 
 void torch_without_xpu(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
-  const auto cards = cards_on_bus(look, kVendorIntel);
+  auto cards = cards_on_bus(look, kVendorIntel);
+  const auto extension = look.facts.python.distribution("intel-extension-for-pytorch");
+  const bool is_card = !cards.empty();
+  // Of a part of the processor something is expected where Intel's extension is there.
+  if (!is_card && extension) cards = gpus_on_bus(look, kVendorIntel);
   if (torch == nullptr || cards.empty() || !look.missing(torch->xpu)) return;
-  // Another vendor's card is what this build is for; Intel's extension brings its own way.
+  // Another vendor's card is what this build is for; Intel's extension brings its own way, but for
+  // its builds for the processor, which PyPI has.
   if (!seen_gpus(look).empty() || has_rocm_gpu(look)) return;
-  if (look.facts.python.distribution("intel-extension-for-pytorch")) return;
+  if (extension && (local_part(extension->version).starts_with("xpu") ||
+                    local_part(extension->version).starts_with("gpu")))
+    return;
   Finding& finding =
       look.found(text("PyTorch {} is built without XPU, so it does not see the Intel GPU at {}",
                       torch->version, cards.front().address));
   finding.evidence.push_back(fmt::format("{}: xpu = None", torch->path));
+  if (!is_card) finding.severity = Severity::kInfo;
+  if (extension) finding.evidence.push_back(extension->path);
   finding.fix.push_back(
       {install_command(look.facts.python, {"--force-reinstall", "torch", "--index-url",
                                            "https://download.pytorch.org/whl/xpu"}),

@@ -462,7 +462,16 @@ TEST_CASE("an Intel card alone asks for a PyTorch with XPU") {
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
   torch.xpu = Fact<std::string>();
   facts.python.torch = torch;
-  add(facts, "intel-extension-for-pytorch", "2.3.0");
+  add(facts, "intel-extension-for-pytorch", "2.3.0");  // PyPI's, which is for the processor
+  CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.size() == 1);
+  card.address = "0000:00:02.0";
+  card.device = 0x4680;
+  facts.machine.pci = std::vector{card};
+  const auto of_processor = diagnose(facts, Knowledge{}, {"XPU01"}).findings;
+  REQUIRE(of_processor.size() == 1);
+  CHECK(of_processor.front().severity == Severity::kInfo);
+  facts.python.distributions = std::vector<Distribution>{};
+  add(facts, "intel-extension-for-pytorch", "2.1.10+xpu");
   CHECK(diagnose(facts, Knowledge{}, {"XPU01"}).findings.empty());
 }
 

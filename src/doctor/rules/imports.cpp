@@ -80,6 +80,9 @@ void opened_by_name(Examination& look) {
     const auto wheel =
         std::find_if(libraries->begin(), libraries->end(),
                      [&](const CudaLibrary& other) { return other.name == *missing; });
+    // Nobody knows then whether a PyTorch opens the wheels' first.
+    const auto& torch = look.facts.python.torch;
+    if (torch.is_unreadable() || (torch && torch->cuda.is_unreadable())) return;
     Finding& finding = look.found(
         wheel == libraries->end()
             ? text("{} needs {}, which is not here", named(*one), *missing)

@@ -16,14 +16,37 @@ bool nvidia_module(Examination& look) {
          std::find(modules->begin(), modules->end(), "nvidia") != modules->end();
 }
 
+/// An image that was made of a running container keeps the places where the driver's files had been
+/// mounted: files with nothing in them, which stand before the driver's own.
+void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
+  Finding& finding = look.found(
+      text("{} is an empty file, and there every program's search for the driver ends", cuda.name));
+  finding.evidence = {text("{} → {}, found by {}", cuda.name, cuda.resolved, cuda.by),
+                      "https://github.com/microsoft/WSL/issues/8274"};
+  const bool inside = look.facts.machine.in_container;
+  finding.fix.push_back(
+      {std::string(inside ? "" : "sudo ") +
+           "find /usr -xdev -type f -empty \\( -name 'libcuda*.so*' -o -name 'libnv*.so*' \\) "
+           "-delete",
+       inside
+           ? text("in the image's Dockerfile, as RUN: an image that was committed from a running "
+                  "container keeps the places of the driver's files; the runtime then puts "
+                  "the machine's there")
+           : text("and then the driver's package anew: nothing of it is in these files")});
+}
+
 void libcuda_missing(Examination& look) {
   const bool from_windows = look.facts.wsl.driver_library.value_or(false);
-  if (!(from_windows || nvidia_module(look)) || !look.missing(look.facts.libraries.cuda)) return;
+  if (!from_windows && !nvidia_module(look)) return;
+  const FoundLibrary* cuda = look.see(look.facts.libraries.cuda);
+  const bool is_empty = cuda != nullptr && cuda->is_empty;
+  if (!is_empty && !look.missing(look.facts.libraries.cuda)) return;
   // This program found it as any other does; Nix's search elsewhere.
   if (look.facts.driver.cuda_init && !look.facts.libraries.by_nix) return;
   // A container that was given no GPU has no use for it; that it was given none is CTR's to say.
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && (nodes.is_unreadable() || (nodes && nodes->empty()))) return;
+  if (is_empty) return libcuda_empty(look, *cuda);
   Finding& finding =
       look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
   finding.evidence.push_back(

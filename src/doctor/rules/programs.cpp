@@ -16,12 +16,15 @@ bool begins_with_any(std::string_view name, std::initializer_list<std::string_vi
 }
 
 /// "cuda_v12", "cuda_jetpack6", "rocm", "vulkan", or the library itself beside those for
-/// processors. Vulkan serves every vendor's.
+/// processors. Vulkan serves every vendor's. Of 0.3.7 to 0.3.14, which have what computes in the
+/// program, the vendor's libraries alone.
 bool is_for_nvidia(std::string_view name) {
-  return begins_with_any(name, {"cuda_", "libggml-cuda", "mlx_cuda", "vulkan", "libggml-vulkan"});
+  return begins_with_any(
+      name, {"cuda_", "libggml-cuda", "mlx_cuda", "libcudart.so", "vulkan", "libggml-vulkan"});
 }
 bool is_for_amd(std::string_view name) {
-  return begins_with_any(name, {"rocm", "libggml-hip", "vulkan", "libggml-vulkan"});
+  return begins_with_any(
+      name, {"rocm", "libggml-hip", "libamdhip64.so", "librocblas.so", "vulkan", "libggml-vulkan"});
 }
 
 /// Its parts for AMD's GPUs are an archive, a package and an image of their own.

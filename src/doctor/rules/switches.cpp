@@ -86,8 +86,11 @@ void platform_off(Examination& look) {
 void missing_files(Examination& look) {
   const auto* missing = look.see(look.facts.platform.named.missing_files);
   if (missing == nullptr || !has_gpu(look)) return;
+  const auto numba = look.facts.python.distribution("numba");
   for (const std::string& one : *missing) {
     const std::string name = one.substr(0, one.find('='));
+    // Numba 0.46 heeds these no longer.
+    if (name.starts_with("NUMBAPRO_") && (!numba || !is_older(numba->version, "0.46"))) continue;
     Finding& finding = look.found(text("{} names a file that is not there", one));
     // NCCL says so in its log and goes on without.
     constexpr auto kMilder = std::to_array<std::string_view>(
@@ -218,7 +221,7 @@ constexpr auto kLayer = Layer::kEnvironment;
 constexpr auto kRules = std::to_array<Rule>({
     {"ENV19", kLayer, Severity::kError, false, msgid("variables that switch the GPU off"), "",
      platform_off},
-    {"ENV20", kLayer, Severity::kError, false,
+    {"ENV20", kLayer, Severity::kError, true,
      msgid("variables that name files which are not there"), "", missing_files},
     {"ENV21", kLayer, Severity::kError, true,
      msgid("settings of PyTorch's allocator that it cannot read or use"), "", allocator_settings},

@@ -336,6 +336,35 @@ void library_too_old(Examination& look) {
   }
 }
 
+/// CuPy's wheels open the system's NCCL. A PyTorch that is imported after it gets that one, as a
+/// library of this name is loaded already.
+void nccl_of_cupy(Examination& look, const std::vector<Distribution>& all) {
+  const Distribution *cupy = nullptr, *wheel = nullptr;
+  for (const Distribution& one : all) {
+    if (one.name.starts_with("cupy-cuda")) cupy = &one;
+    if (wheel_of(one.name).first == "nvidia-nccl") wheel = &one;
+  }
+  const auto* libraries = look.see(look.facts.python.libraries);
+  if (cupy == nullptr || wheel == nullptr || libraries == nullptr ||
+      !look.facts.python.distribution("torch"))
+    return;
+  for (const CudaLibrary& one : *libraries) {
+    if (!one.name.starts_with("libnccl.so") || one.from != From::kSystem || one.version.empty() ||
+        !is_older(beginning(one.version), beginning(wheel->version)))
+      continue;
+    Finding& finding = look.found(
+        text("CuPy loads the system's NCCL {}, and a PyTorch that is imported after it gets that "
+             "one in place of its own {}",
+             one.version, wheel->version));
+    finding.evidence = {one.path(), wheel->path, cupy->path,
+                        "https://github.com/rapidsai/cugraph/issues/4465"};
+    finding.fix.push_back({"import torch", text("in the program, before cupy")});
+    finding.fix.push_back(
+        {"", text("or take the older NCCL out of the system: in the image, its package libnccl2")});
+    return;
+  }
+}
+
 void second_nccl(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   if (all == nullptr) return;
@@ -351,6 +380,7 @@ void second_nccl(Examination& look) {
         {"export PYTHONNOUSERSITE=1", text("leaves out ~/.local, where the second mostly is")});
     return;
   }
+  nccl_of_cupy(look, *all);
 }
 
 /// TensorFlow, or JAX with a GPU: who compiles with XLA.
@@ -409,8 +439,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("CUDA's libraries older than a framework takes"), "ENV08 LIB08", library_too_old},
     {"LIB08", Layer::kLibraries, Severity::kWarning, false,
      msgid("libraries of other versions than PyTorch requires"), "", pins_broken},
-    {"LIB09", Layer::kLibraries, Severity::kWarning, false, msgid("a second NCCL"), "",
-     second_nccl},
+    {"LIB09", Layer::kLibraries, Severity::kWarning, true, msgid("a second NCCL"), "", second_nccl},
     {"LIB10", Layer::kLibraries, Severity::kError, true,
      msgid("no libdevice, or no ptxas, for XLA"), "", xla_cannot_compile},
 });
