@@ -115,6 +115,7 @@ std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
 std::span<const Rule> other_platform_rules();
+std::span<const Rule> intel_rules();        // and what computes on them
 std::span<const Rule> left_out_rules();     // by the kernel
 std::span<const Rule> kernel_line_rules();  // what it says of them
 

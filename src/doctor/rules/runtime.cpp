@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -208,7 +209,34 @@ void display_gpu(Examination& look) {
   }
 }
 
+/// Of Intel's cards all memory lies behind one BAR, the largest of the device's own six. Under xe
+/// Intel's runtime takes no card whose BAR is smaller; under i915 it does, and works slowly.
+void intel_bar_small(Examination& look) {
+  for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
+    const auto* sizes = look.see(gpu.bar_sizes);
+    if (sizes == nullptr || sizes->empty()) continue;
+    const std::uint64_t window = *std::max_element(
+        sizes->begin(),
+        sizes->begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(sizes->size(), 6)));
+    if (window == 0 || window > 256 * kMib) continue;
+    const bool by_xe = gpu.driver.value_or("") == "xe";
+    Finding& finding = look.found(
+        by_xe ? text("the host sees {} MiB of the Intel GPU's memory at {} at once, and with the "
+                     "driver xe Level Zero and OpenCL leave such a card out",
+                     window / kMib, gpu.address)
+              : text("the host sees {} MiB of the Intel GPU's memory at {} at once", window / kMib,
+                     gpu.address));
+    if (by_xe) finding.severity = Severity::kError;
+    finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
+                        "https://github.com/intel/compute-runtime/issues/997"};
+    finding.fix.push_back(
+        {"", text("in the firmware setup turn on Above 4G Decoding and Resizable BAR, and turn off "
+                  "the compatibility mode (CSM); a virtual machine has to offer as much room")});
+  }
+}
+
 void bar1_small(Examination& look) {
+  intel_bar_small(look);
   constexpr std::uint64_t kBig = 16 * kGib;
   for (const GpuAnswer& gpu : answers(look)) {
     const auto* bar = look.see(gpu.bar1_bytes);
