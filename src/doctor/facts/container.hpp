@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "doctor/fact.hpp"
+#include "doctor/facts/driver_files.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/tree.hpp"
 
@@ -40,11 +41,14 @@ struct ContainerEngines {
   Fact<std::vector<RuntimeSettings>> node_runtimes;  // containerd's and CRI-O's; absent: none
   Fact<std::string> toolkit;                         // path of NVIDIA's runtime or of its hook
   Fact<std::string> toolkit_config;                  // /etc/nvidia-container-runtime/config.toml
+  Fact<LibraryFile> toolkit_library;  // libnvidia-container.so.1; absent: not among the system's
   /// The program that toolkit_config names for ldconfig, where it is not there.
   Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
   Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
   Fact<bool> cgroup_v2;
+  Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's folder for them
+  Fact<bool> claims_driver;                       // NVIDIA's for claims of pods (DRA)
 };
 
 struct ContainerFacts {

@@ -100,6 +100,15 @@ Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& co
   return {};
 }
 
+Fact<LibraryFile> toolkit_library(const Tree& tree) {
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                             "/usr/lib64", "/usr/lib", "/usr/local/lib"}) {
+    const std::string path = std::string(folder) + "/libnvidia-container.so.1";
+    if (const auto target = tree.resolve(path)) return LibraryFile{path, *target};
+  }
+  return {};
+}
+
 ContainerEngines engines_of(const Tree& tree) {
   ContainerEngines found;
   found.docker =
@@ -124,11 +133,17 @@ ContainerEngines engines_of(const Tree& tree) {
        "/usr/local/bin/nvidia-container-runtime-hook", "/usr/local/bin/nvidia-container-runtime",
        "/run/current-system/sw/bin/nvidia-ctk"});
   found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
+  found.toolkit_library = tree.watched([&] { return toolkit_library(tree); });
   found.no_ldconfig = tree.watched([&] { return missing_ldconfig(tree, found.toolkit_config); });
   found.cdi = collect_cdi(tree);
   found.char_links_rule = char_links_rule(tree);
   found.cgroup_v2 =
       tree.node("/sys/fs/cgroup/cgroup.controllers").map([](const Node&) { return true; });
+  if (found.kubelet) {
+    found.plugin_sockets = tree.list("/var/lib/kubelet/device-plugins");
+    found.claims_driver =
+        tree.node("/var/lib/kubelet/plugins/gpu.nvidia.com").map([](const Node&) { return true; });
+  }
   return found;
 }
 
