@@ -1,4 +1,4 @@
-// Rules RT01 and RT03 to RT11: a GPU that works, and works badly.
+// Rules RT01, RT03 to RT11 and RT14: a GPU that works, and works badly.
 #include <algorithm>
 #include <array>
 
@@ -159,6 +159,41 @@ void shm_full(Examination& look) {
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
+/// What compiles, fetches and unpacks fails there, often with other words than that.
+void disk_full(Examination& look) {
+  constexpr std::uint64_t kLittle = 200 * kMib;
+  const auto* rooms = look.see(look.facts.process.rooms);
+  if (rooms == nullptr) return;
+  for (const Room& room : *rooms) {
+    const bool no_files = room.free_files && *room.free_files == 0;
+    if (room.free_bytes >= kLittle && !no_files) continue;
+    const bool is_docker = room.what.starts_with('/');
+    Finding& finding = look.found(
+        no_files ? text("no file can be made any more in {}: its file system has no inode left",
+                        printable(room.path))
+                 : text("{} MiB are left in {}: what compiles, fetches or unpacks there fails",
+                        room.free_bytes / kMib, printable(room.path)));
+    // A few MiB may do for what is to be done; nothing does for nothing.
+    if (no_files || room.free_bytes < kMib) finding.severity = Severity::kError;
+    if (is_docker) finding.severity = Severity::kWarning;
+    finding.evidence = {fmt::format("statvfs({}): {} bytes", printable(room.path), room.free_bytes),
+                        "https://github.com/state-spaces/mamba/issues/164"};
+    if (is_docker) {
+      finding.fix.push_back({"docker system df && docker system prune",
+                             text("images, layers and containers that nobody uses")});
+      return;
+    }
+    finding.evidence.push_back(text("{} leads there", room.what));
+    finding.fix.push_back({"pip cache purge; du -xh --max-depth=2 " + pasted(room.path) +
+                               " 2>/dev/null | sort -h | tail",
+                           text("shows what fills it")});
+    finding.fix.push_back(
+        {fmt::format("export {}=/path/with/room", room.what),
+         room.what == "HOME" ? text("or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR alone") : ""});
+    return;
+  }
+}
+
 void open_files(Examination& look) {
   constexpr std::uint64_t kUsual = 1024;
   const auto* files = look.see(look.facts.process.open_files_limit);
@@ -295,6 +330,8 @@ constexpr auto kRules = std::to_array<Rule>({
      power_limit},
     {"RT05", Layer::kRuntime, Severity::kInfo, false, msgid("a locked clock"), "", clock_lock},
     {"RT06", Layer::kRuntime, Severity::kWarning, false, msgid("a full /dev/shm"), "", shm_full},
+    {"RT14", Layer::kRuntime, Severity::kWarning, true,
+     msgid("no room where programs keep what they compile and fetch"), "", disk_full},
     {"RT07", Layer::kRuntime, Severity::kWarning, false,
      msgid("low limits for files, processes and threads"), "", open_files},
     {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",
