@@ -62,6 +62,8 @@ struct ContainerFacts {
   Fact<bool> selinux_devices;                            // the boolean container_use_devices
   Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
   Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
+  Fact<std::string> box;  // "distrobox", "toolbox": one that shares the machine's /dev and home
+  Fact<std::string> host_cuda;  // libcuda.so.1 of the machine around it, as the box sees it
   ContainerEngines engines;
 };
 

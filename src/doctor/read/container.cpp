@@ -167,6 +167,16 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
   facts.selinux_devices = switched_on(tree.line("/sys/fs/selinux/booleans/container_use_devices"));
   facts.singularity_libraries = tree.list("/.singularity.d/libs");
   facts.infiniband = tree.list("/sys/class/infiniband");
+  if (first_of(tree, {"/usr/bin/distrobox-export", "/usr/bin/distrobox-host-exec"}))
+    facts.box = std::string("distrobox");
+  else if (tree.exists("/run/.toolboxenv"))
+    facts.box = std::string("toolbox");
+  if (facts.box)
+    facts.host_cuda = first_of(
+        tree,
+        {"/run/host/usr/lib64/libcuda.so.1", "/run/host/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+         "/run/host/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/host/usr/lib/libcuda.so.1",
+         "/run/host/run/opengl-driver/lib/libcuda.so.1"});
   facts.engines = engines_of(tree);
   return facts;
 }
