@@ -41,7 +41,7 @@ std::vector<Rule> all_rules() {
                            memory_rules(),         program_rules(),
                            pair_rules(),           compiler_rules(),
                            processor_rules(),      instruction_rules(),
-                           runtime_rules(),
+                           runtime_rules(),        collective_rules(),
                            opencl_rules(),         asked_rules()})
     all.insert(all.end(), group.begin(), group.end());
   return all;

@@ -90,6 +90,7 @@ std::span<const Rule> driver_answer_rules();
 std::span<const Rule> driver_silence_rules();  // where it answers nothing
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
+std::span<const Rule> collective_rules();
 std::span<const Rule> opencl_rules();
 std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();  // libraries that come from Python packages
