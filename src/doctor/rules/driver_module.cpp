@@ -314,7 +314,7 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("the driver's library and module are of different versions"),
      "DRV10 DRV11 DRV13 DRV15 LIB01 FW* RT*", driver_mismatch},
     {"DRV09", Layer::kDriver, Severity::kFatal, true,
-     msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 FW* RT*",
+     msgid("a GPU that the driver could not start"), "HW08 DRV11 DRV13 DRV15 DRV28 FW* RT*",
      gsp_boot_failed},
     {"DRV10", Layer::kDriver, Severity::kFatal, false,
      msgid("firmware files of the driver missing"), "DRV09 FW*", gsp_file_missing},
