@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace berth::doctor {
@@ -66,6 +67,7 @@ void each_fact_of_process(Process& process, Visit&& visit) {
   visit("cgroup_processes_limit", process.cgroup_processes_limit);
   visit("shm_total_bytes", process.shm_total_bytes);
   visit("shm_used_bytes", process.shm_used_bytes);
+  visit("has_account", process.has_account);
 }
 
 bool fits(const json& value, const std::string&) {
@@ -175,6 +177,30 @@ bool fill_identity(const json& object, Fact<Identity>& fact) {
   return true;
 }
 
+/// [{"path":"/tmp","what":"TMPDIR","free_bytes":0,"free_files":null}]; false as above.
+bool fill_rooms(const json& object, Fact<std::vector<Room>>& fact) {
+  fact = Unreadable{"rooms", 0};
+  if (!object.contains("rooms")) return true;
+  if (object["rooms"].is_null()) fact = {};
+  if (object["rooms"].is_null()) return true;
+  if (!object["rooms"].is_array()) return false;
+  std::vector<Room> rooms;
+  for (const json& row : object["rooms"]) {
+    if (!row.is_object()) return false;
+    const json path = row.value("path", json()), what = row.value("what", json()),
+               bytes = row.value("free_bytes", json()), files = row.value("free_files", json());
+    if (!path.is_string() || !what.is_string() || !bytes.is_number_unsigned() ||
+        !(files.is_null() || files.is_number_unsigned()))
+      return false;
+    Room room{printable(path.get<std::string>()), printable(what.get<std::string>()),
+              bytes.get<std::uint64_t>(), std::nullopt};
+    if (!files.is_null()) room.free_files = files.get<std::uint64_t>();
+    rooms.push_back(std::move(room));
+  }
+  fact = std::move(rooms);
+  return true;
+}
+
 }  // namespace
 
 DriverAnswers driver_not_asked() {
@@ -206,6 +232,7 @@ Result<ProcessFacts> process_from_json(std::string_view document, const std::str
   Filler filler{object, ""};
   each_fact_of_process(facts, filler);
   if (filler.bad.empty() && !fill_identity(object, facts.identity)) filler.bad = "uid, gid, groups";
+  if (filler.bad.empty() && !fill_rooms(object, facts.rooms)) filler.bad = "rooms";
   if (!filler.bad.empty()) return malformed(origin, filler.bad);
   facts.environment = Unreadable{"environment", 0};
   return facts;
@@ -218,6 +245,15 @@ std::string process_to_json(const ProcessFacts& facts) {
               {"gid", facts.identity->gid},
               {"groups", facts.identity->groups}};
   each_fact_of_process(facts, Writer{object});
+  if (facts.rooms.is_absent()) object["rooms"] = nullptr;
+  if (facts.rooms) {
+    json& rows = object["rooms"] = json::array();
+    for (const Room& room : *facts.rooms)
+      rows.push_back({{"path", room.path},
+                      {"what", room.what},
+                      {"free_bytes", room.free_bytes},
+                      {"free_files", room.free_files ? json(*room.free_files) : json()}});
+  }
   return object.dump(1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 

@@ -51,3 +51,20 @@ TEST_CASE("a value of another type is refused with its key") {
     CHECK(answers.error().id == "E0802");
   }
 }
+
+TEST_CASE("room on disks is written as it is read, and rows that are none are refused") {
+  const auto read = process_from_json(
+      R"({"has_account": false, "rooms": [{"path": "/tmp", "what": "TMPDIR", "free_bytes": 7, "free_files": null}]})",
+      "x");
+  REQUIRE(read);
+  const auto again = process_from_json(process_to_json(*read), "x");
+  REQUIRE(again);
+  REQUIRE(again->rooms);
+  REQUIRE(again->rooms->size() == 1);
+  CHECK(again->rooms->front().free_bytes == 7);
+  CHECK(!again->rooms->front().free_files);
+  CHECK(!again->has_account.value_or(true));
+  CHECK(process_from_json("{}", "x")->rooms.is_unreadable());
+  CHECK(!process_from_json(R"({"rooms": [{"path": "/tmp"}]})", "x"));
+  CHECK(!process_from_json(R"({"rooms": 7})", "x"));
+}

@@ -137,7 +137,8 @@ struct TorchSymbol {
 struct RocmDriver {
   std::string driver, rocm;
 };
-/// The first kernel that computes on GPUs whose PCI ids begin so.
+/// The first kernel that computes on GPUs whose PCI ids begin so; of Intel's runtime its release,
+/// and of older GPUs the last one for them.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
@@ -181,7 +182,7 @@ struct Compatibility {
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
   std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": how their names begin
-  std::vector<IntelKernel> intel_kernels, amd_kernels;
+  std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;

@@ -35,6 +35,8 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "LOCAL_WORLD_SIZE",
                                                         "container",
                                                         "MASTER_PORT",
+                                                        "OCL_ICD_VENDORS",
+                                                        "OCL_ICD_FILENAMES",
                                                         "ACCELERATE_USE_CPU",
                                                         "AMD_LOG_LEVEL",
                                                         "CUBLAS_WORKSPACE_CONFIG",
@@ -112,8 +114,8 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VLLM_WORKER_MULTIPROC_METHOD",
                                                         "XDG_CACHE_HOME"});
 // That they are set matters; what they say is a host, or a job's own affair.
-constexpr auto kToldAsSet =
-    std::to_array<std::string_view>({"KUBERNETES_SERVICE_HOST", "MASTER_ADDR"});
+constexpr auto kToldAsSet = std::to_array<std::string_view>(
+    {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "USER", "LOGNAME", "LNAME", "USERNAME"});
 // Where packages come from: that somebody said so, without the place.
 constexpr auto kIndices = std::to_array<std::string_view>(
     {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX",

@@ -167,6 +167,10 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
     return lines_of(text, [](std::string_view line) {
       return line.find("/libcudnn") != line.npos || line.find("/_swigfaiss") != line.npos;
     });
+  if (name == "math_functions.h" || name == "mathcalls.h")
+    return lines_of(text, [](std::string_view line) {
+      return contains_any(line, std::to_array<std::string_view>({"cospi", "sinpi", "rsqrt"}));
+    });
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
   if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);

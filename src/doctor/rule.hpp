@@ -90,6 +90,8 @@ std::span<const Rule> driver_answer_rules();
 std::span<const Rule> driver_silence_rules();  // where it answers nothing
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
+std::span<const Rule> collective_rules();
+std::span<const Rule> opencl_rules();
 std::span<const Rule> library_rules();
 std::span<const Rule> wheel_rules();  // libraries that come from Python packages
 std::span<const Rule> unfound_library_rules();
@@ -115,6 +117,7 @@ std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
 std::span<const Rule> other_platform_rules();
+std::span<const Rule> intel_rules();        // and what computes on them
 std::span<const Rule> left_out_rules();     // by the kernel
 std::span<const Rule> kernel_line_rules();  // what it says of them
 

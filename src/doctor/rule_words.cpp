@@ -136,6 +136,10 @@ constexpr auto kRows = std::to_array<Row>({
      {msgid("the amount in the pasted message, and the GPUs' memory as it is now"),
       msgid("a smaller batch, another GPU, or an end for who holds the memory"),
       msgid("memory that was another at that time")}},
+    {"RT14",
+     {msgid("how much room, and how many inodes, the file systems have that programs write to"),
+      msgid("what fills them deleted, or a variable that leads elsewhere"),
+      msgid("df and df -i that show room")}},
     {"RT*",
      {msgid("what the driver says of memory, clocks, power and links now, and the limits of the "
             "process"),

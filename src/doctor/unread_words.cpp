@@ -58,6 +58,8 @@ constexpr auto kWords = std::to_array<Words>({
     {"remap_failed", msgid("remapped rows of memory")},
     {"remap_pending", msgid("remapped rows of memory")},
     {"retired_pages_pending", msgid("retired pages of memory")},
+    {"rooms", msgid("how much room is left on disks")},
+    {"has_account", msgid("whether the user has an account")},
     {"shm_total_bytes", msgid("the size of /dev/shm")},
     {"shm_used_bytes", msgid("the size of /dev/shm")},
     {"silent", msgid("whether a GPU answers")},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "doctor/fact.hpp"
+#include "doctor/facts/driver_files.hpp"
 #include "doctor/facts/process.hpp"
 #include "doctor/tree.hpp"
 
@@ -40,11 +41,14 @@ struct ContainerEngines {
   Fact<std::vector<RuntimeSettings>> node_runtimes;  // containerd's and CRI-O's; absent: none
   Fact<std::string> toolkit;                         // path of NVIDIA's runtime or of its hook
   Fact<std::string> toolkit_config;                  // /etc/nvidia-container-runtime/config.toml
+  Fact<LibraryFile> toolkit_library;  // libnvidia-container.so.1; absent: not among the system's
   /// The program that toolkit_config names for ldconfig, where it is not there.
   Fact<std::string> no_ldconfig;
   Fact<std::vector<CdiSpec>> cdi;     // of every spec folder
   Fact<std::string> char_links_rule;  // a udev rule that makes /dev/char links
   Fact<bool> cgroup_v2;
+  Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's folder for them
+  Fact<bool> claims_driver;                       // NVIDIA's for claims of pods (DRA)
 };
 
 struct ContainerFacts {
@@ -58,6 +62,8 @@ struct ContainerFacts {
   Fact<bool> selinux_devices;                            // the boolean container_use_devices
   Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
   Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
+  Fact<std::string> box;  // "distrobox", "toolbox": one that shares the machine's /dev and home
+  Fact<std::string> host_cuda;  // libcuda.so.1 of the machine around it, as the box sees it
   ContainerEngines engines;
 };
 

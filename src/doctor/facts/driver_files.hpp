@@ -27,6 +27,8 @@ struct DriverFiles {
   Fact<std::vector<LibraryFile>> nvml;          // libnvidia-ml.so.1
   Fact<std::vector<LibraryFile>> level_zero;    // libze_loader.so.1
   Fact<std::vector<LibraryFile>> intel_driver;  // libze_intel_gpu.so.1
+  /// libze_intel_gpu_legacy1.so.1: of the packages for GPUs that the ordinary ones have dropped.
+  Fact<std::vector<LibraryFile>> intel_legacy;
   Fact<std::vector<LibraryFile>> sycl_adapter;  // by which oneAPI's SYCL calls Level Zero
   Fact<LibraryFile> compat;                     // libcuda.so.1 of CUDA's compat package
   Fact<std::string> kernel_module;              // version of the loaded NVIDIA module

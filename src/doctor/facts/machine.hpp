@@ -24,7 +24,7 @@ struct AerCounts {
 };
 
 /// One GPU, NVSwitch or other function on the PCI bus. What follows `driver` is read for NVIDIA's
-/// and AMD's GPUs only.
+/// and AMD's GPUs only, and of Intel's the BARs.
 struct PciFunction {
   std::string address;                                     // "0000:81:00.0"
   std::uint32_t vendor = 0, device = 0, class_code = 0;    // class: 24 bits, 0x030200

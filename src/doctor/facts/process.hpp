@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,14 @@ struct Identity {
   }
 };
 
+/// What is left where programs write: the file system of the nearest folder that is there.
+struct Room {
+  std::string path;                         // "/home/ada"
+  std::string what;                         // the variable that leads there: "HOME", "TMPDIR"
+  std::uint64_t free_bytes = 0;             // for this user
+  std::optional<std::uint64_t> free_files;  // nullopt: it does not count them
+};
+
 struct ProcessFacts {
   Fact<Identity> identity;
   Fact<Environment> environment;
@@ -38,6 +47,9 @@ struct ProcessFacts {
   Fact<std::uint64_t> processes_limit;                  // RLIMIT_NPROC
   Fact<std::uint64_t> cgroup_processes_limit;           // pids.max
   Fact<std::uint64_t> shm_total_bytes, shm_used_bytes;  // of /dev/shm
+
+  Fact<bool> has_account;         // the user is known here by a name
+  Fact<std::vector<Room>> rooms;  // on what may be written to
 
   /// The variable's value; absent where it is not set.
   [[nodiscard]] Fact<std::string> variable(std::string_view name) const;

@@ -18,6 +18,15 @@ struct NotebookKernel {
   bool is_there = false;
 };
 
+/// NVIDIA's OpenCL, and the files (ICD) by which OpenCL's loaders find it.
+struct OpenClFiles {
+  std::string library;                  // libnvidia-opencl.so.1 of the system; "" none
+  std::vector<std::string> icds;        // in /etc/OpenCL/vendors, that name NVIDIA's
+  bool conda_loader = false;            // the environment has a loader of conda's
+  std::vector<std::string> conda_icds;  // in the environment's own folder for it: all names
+  std::string program;                  // in PATH, that computes by OpenCL; "" none
+};
+
 struct PythonParts {
   /// Names in folders of packages: "mmcv", "dgl/graphbolt". A folder that is not there has no row.
   Fact<std::map<std::string, std::vector<std::string>, std::less<>>> folders;
@@ -28,6 +37,7 @@ struct PythonParts {
   /// Of PATH, or of the package. Unreadable with error 0: no program was recorded.
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;
+  Fact<OpenClFiles> opencl;
 };
 
 [[nodiscard]] PythonParts collect_python_parts(const Tree& tree,

@@ -29,6 +29,13 @@ struct CompilerLimit {
   int newest_gcc = 0;
 };
 
+/// A function that CUDA's header and the C library's both declare, and only the latter as one that
+/// does not throw: nvcc refuses every file.
+struct HeaderClash {
+  std::string cuda_header, libc_header;
+  std::string function;  // "cospi"
+};
+
 struct ToolchainFacts {
   Fact<std::vector<Toolkit>> nvvm;  // in the order in which Numba looks for them
   Fact<HostCompiler> compiler;
@@ -36,6 +43,7 @@ struct ToolchainFacts {
   /// error 0: no program was recorded, so that none is missed.
   Fact<Toolkit> building;
   Fact<CompilerLimit> nvcc;  // absent: no nvcc, or one that brings its own compiler
+  Fact<HeaderClash> clash;   // absent: none
   /// The assembler that programs find by PATH, with the toolkit around it.
   Fact<Toolkit> ptxas;
   /// Others: of wheels, of conda, of /usr/local/cuda*, and where XLA_FLAGS points. Unreadable with

@@ -100,6 +100,15 @@ Fact<std::string> missing_ldconfig(const Tree& tree, const Fact<std::string>& co
   return {};
 }
 
+Fact<LibraryFile> toolkit_library(const Tree& tree) {
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                             "/usr/lib64", "/usr/lib", "/usr/local/lib"}) {
+    const std::string path = std::string(folder) + "/libnvidia-container.so.1";
+    if (const auto target = tree.resolve(path)) return LibraryFile{path, *target};
+  }
+  return {};
+}
+
 ContainerEngines engines_of(const Tree& tree) {
   ContainerEngines found;
   found.docker =
@@ -124,11 +133,17 @@ ContainerEngines engines_of(const Tree& tree) {
        "/usr/local/bin/nvidia-container-runtime-hook", "/usr/local/bin/nvidia-container-runtime",
        "/run/current-system/sw/bin/nvidia-ctk"});
   found.toolkit_config = tree.read("/etc/nvidia-container-runtime/config.toml");
+  found.toolkit_library = tree.watched([&] { return toolkit_library(tree); });
   found.no_ldconfig = tree.watched([&] { return missing_ldconfig(tree, found.toolkit_config); });
   found.cdi = collect_cdi(tree);
   found.char_links_rule = char_links_rule(tree);
   found.cgroup_v2 =
       tree.node("/sys/fs/cgroup/cgroup.controllers").map([](const Node&) { return true; });
+  if (found.kubelet) {
+    found.plugin_sockets = tree.list("/var/lib/kubelet/device-plugins");
+    found.claims_driver =
+        tree.node("/var/lib/kubelet/plugins/gpu.nvidia.com").map([](const Node&) { return true; });
+  }
   return found;
 }
 
@@ -152,6 +167,16 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
   facts.selinux_devices = switched_on(tree.line("/sys/fs/selinux/booleans/container_use_devices"));
   facts.singularity_libraries = tree.list("/.singularity.d/libs");
   facts.infiniband = tree.list("/sys/class/infiniband");
+  if (first_of(tree, {"/usr/bin/distrobox-export", "/usr/bin/distrobox-host-exec"}))
+    facts.box = std::string("distrobox");
+  else if (tree.exists("/run/.toolboxenv"))
+    facts.box = std::string("toolbox");
+  if (facts.box)
+    facts.host_cuda = first_of(
+        tree,
+        {"/run/host/usr/lib64/libcuda.so.1", "/run/host/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+         "/run/host/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/host/usr/lib/libcuda.so.1",
+         "/run/host/run/opengl-driver/lib/libcuda.so.1"});
   facts.engines = engines_of(tree);
   return facts;
 }

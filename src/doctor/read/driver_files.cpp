@@ -99,7 +99,7 @@ DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) 
   files.kernel_module = kernel_module(tree);
   if (!has_libraries(tree, *files.folders)) {
     files.cuda = files.nvml = files.level_zero = files.intel_driver = Unreadable{"/usr/lib", 0};
-    files.sycl_adapter = Unreadable{"/usr/lib", 0};
+    files.intel_legacy = files.sycl_adapter = Unreadable{"/usr/lib", 0};
     files.compat = Unreadable{"/usr/lib", 0};
     return files;
   }
@@ -107,6 +107,7 @@ DriverFiles collect_driver_files(const Tree& tree, const ProcessFacts& process) 
   files.nvml = find(tree, files.folders, "libnvidia-ml.so.1");
   files.level_zero = find(tree, files.folders, "libze_loader.so.1");
   files.intel_driver = find(tree, files.folders, "libze_intel_gpu.so.1");
+  files.intel_legacy = find(tree, files.folders, "libze_intel_gpu_legacy1.so.1");
   // Unified Runtime's since oneAPI 2024.2, the Plugin Interface's before.
   files.sycl_adapter = find(tree, files.folders, "libur_adapter_level_zero.so.0");
   if (files.sycl_adapter && files.sycl_adapter->empty())

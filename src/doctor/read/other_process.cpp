@@ -171,6 +171,12 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   else
     facts.memlock_limit_bytes = facts.stack_limit_bytes = facts.open_files_limit =
         facts.processes_limit = limits.why();
+  facts.has_account = Unreadable{"has_account", 0};
+  const auto passwd = part(found.root + "/etc/passwd", 1 << 20);
+  const auto services = part(found.root + "/etc/nsswitch.conf", 1 << 16);
+  if (facts.identity && (passwd || passwd.is_absent()) && !services.is_unreadable())
+    facts.has_account = account_in(passwd.value_or(""), services.value_or(""), facts.identity->uid);
+  facts.rooms = Unreadable{"rooms", 0};
   // Its quota and /dev/shm are its own, and not looked up here.
   facts.quota_cores = Unreadable{folder + "/cgroup", 0};
   read_processes_limit(folder, facts);

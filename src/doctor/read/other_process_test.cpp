@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "doctor/read/process.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -129,4 +131,25 @@ TEST_CASE("who sees the same files as we do is told apart from who does not") {
   other.link("self/ns/mnt", "mnt:[1]");
   other.link("self/root", folder.path);
   CHECK_FALSE(other_process(7, other.path)->same_files);
+}
+
+TEST_CASE("who has an account, and who may have one elsewhere") {
+  const std::string passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
+  CHECK(account_in(passwd, "", 1000).value_or(false));
+  const auto none = account_in(passwd, "passwd:         files systemd\n", 1042);
+  REQUIRE(none);
+  CHECK(!*none);
+  CHECK(account_in(passwd, "passwd: files sss\n", 1042).is_unreadable());
+}
+
+TEST_CASE("room is that of the nearest folder that is there, each told once") {
+  const berth::system::TemporaryTree folder;
+  const auto rooms = rooms_of(
+      {{"TMPDIR", folder.path}, {"HF_HOME", folder.path + "/not/there"}, {"HOME", "relative"}});
+  const auto own = [&](const Room& room) { return room.path == folder.path; };
+  REQUIRE(std::count_if(rooms.begin(), rooms.end(), own) == 1);
+  const Room& room = *std::find_if(rooms.begin(), rooms.end(), own);
+  CHECK(room.what == "TMPDIR");
+  CHECK(room.free_bytes > 0);
+  for (const Room& one : rooms) CHECK(one.path.starts_with('/'));
 }

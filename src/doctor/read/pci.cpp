@@ -198,7 +198,7 @@ void read_gpu(const Tree& tree, const std::string& folder, PciFunction& one) {
 }  // namespace
 
 Fact<std::vector<PciFunction>> collect_pci(const Tree& tree) {
-  constexpr std::uint32_t kNvidia = 0x10de, kAmd = 0x1002;
+  constexpr std::uint32_t kNvidia = 0x10de, kAmd = 0x1002, kIntel = 0x8086;
   std::optional<Unreadable> doubt;
   auto all = tree.list("/sys/bus/pci/devices").map([&](const std::vector<std::string>& addresses) {
     std::vector<PciFunction> found;
@@ -212,6 +212,7 @@ Fact<std::vector<PciFunction>> collect_pci(const Tree& tree) {
       });
       if (one.is_gpu() && (one.vendor == kNvidia || one.vendor == kAmd))
         read_gpu(tree, folder, one);
+      if (one.is_gpu() && one.vendor == kIntel) read_bars(tree, folder, one);
       found.push_back(std::move(one));
     }
     return found;

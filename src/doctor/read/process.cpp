@@ -1,6 +1,7 @@
 // The process facts of whoever runs the doctor.
 #include "doctor/facts/process.hpp"
 
+#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -104,6 +105,16 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
   }
 }
 
+/// By whatever service knows users here.
+Fact<bool> own_account() {
+  std::array<char, 16'384> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const int error = ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found);
+  if (error != 0 && error != ENOENT) return Unreadable{"has_account", error};
+  return found != nullptr;
+}
+
 ProcessFacts own_process() {
   ProcessFacts facts;
   facts.identity = own_identity();
@@ -113,6 +124,8 @@ ProcessFacts own_process() {
   std::array<char, PATH_MAX> here{};
   if (::getcwd(here.data(), here.size()) != nullptr)
     environment.insert_or_assign("PWD", here.data());
+  facts.rooms = rooms_of(environment);
+  facts.has_account = own_account();
   facts.environment = std::move(environment);
   const model::CpuBudget budget = system::read_cpu_budget(Roots{});
   if (const auto cpus = model::parse_cpu_list(budget.affinity)) facts.cpus = *cpus;

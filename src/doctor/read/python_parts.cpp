@@ -151,6 +151,33 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
   return found;
 }
 
+Fact<OpenClFiles> read_opencl(const Tree& tree, const Fact<Environment>& environment,
+                              const PythonFacts& python) {
+  OpenClFiles found;
+  for (const char* folder :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"})
+    if (const std::string path = std::string(folder) + "/libnvidia-opencl.so.1";
+        found.library.empty() && tree.exists(path))
+      found.library = path;
+  if (found.library.empty()) return found;
+  const std::string vendors = "/etc/OpenCL/vendors";
+  for (const std::string& name : tree.list(vendors, 200).value_or({}))
+    if (name.ends_with(".icd") &&
+        tree.line(vendors + "/" + name).value_or("").find("nvidia") != std::string::npos)
+      found.icds.push_back(vendors + "/" + name);
+  if (python.is_conda) {
+    found.conda_loader = tree.exists(python.prefix + "/lib/libOpenCL.so.1");
+    found.conda_icds = tree.list(python.prefix + vendors, 200).value_or({});
+  }
+  const std::string path = variable(environment, "PATH");
+  for (const std::string_view folder : split(path.empty() ? kUsualPath : path.c_str(), ':'))
+    for (const char* name : {"clinfo", "hashcat", "darktable"})
+      if (const std::string file = std::string(folder) + "/" + name;
+          found.program.empty() && folder.starts_with('/') && tree.exists(file))
+        found.program = file;
+  return found;
+}
+
 }  // namespace
 
 PythonParts collect_python_parts(const Tree& tree, const Fact<Environment>& environment,
@@ -164,6 +191,8 @@ PythonParts collect_python_parts(const Tree& tree, const Fact<Environment>& envi
   parts.build_locks.doubt(environment);
   parts.ninja = tree.watched([&] { return find_ninja(tree, environment); });
   parts.ninja.doubt(environment);
+  parts.opencl = tree.watched([&] { return read_opencl(tree, environment, python); });
+  parts.opencl.doubt(environment);
   parts.kernels = tree.watched([&] { return read_kernels(tree, environment, python); });
   parts.kernels.doubt(environment);
   return parts;

@@ -175,6 +175,36 @@ Fact<CompilerLimit> compiler_limit(const Tree& tree, const Fact<Environment>& en
   return {};
 }
 
+/// Since 2.41 the C library declares cospi and sinpi, since 2.42 rsqrt. What else CUDA's header has
+/// behind the parameters ("noexcept (true)", a macro) makes both alike.
+Fact<HeaderClash> header_clash(const Tree& tree, const Fact<Environment>& environment,
+                               const PythonFacts& python, const std::string& compiler) {
+  const std::string toolkit = toolkit_for_building(tree, environment);
+  // Conda's compilers bring the headers of an older C library, and distributions patch CUDA's.
+  if (toolkit.empty() || toolkit == "/usr" || toolkit.starts_with("/usr/lib/") ||
+      toolkit == python.prefix || compiler.find("conda") != std::string::npos ||
+      !variable(environment, "CONDA_BUILD_SYSROOT").empty())
+    return {};
+  std::string libc_header, libc;
+  for (const char* folder :
+       {"/usr/include/x86_64-linux-gnu", "/usr/include/aarch64-linux-gnu", "/usr/include"}) {
+    libc_header = std::string(folder) + "/bits/mathcalls.h";
+    if (libc = tree.read(libc_header, 1 << 20).value_or(""); !libc.empty()) break;
+  }
+  if (libc.find("(cospi,") == std::string::npos) return {};
+  for (const char* below : {"/include", "/targets/x86_64-linux/include",
+                            "/targets/sbsa-linux/include", "/targets/aarch64-linux/include"}) {
+    const std::string header = toolkit + below + "/crt/math_functions.h";
+    const std::string cuda = tree.read(header, 1 << 20).value_or("");
+    for (const std::string function : {"cospi", "sinpi", "rsqrt"})
+      if (libc.find("(" + function + ",") != std::string::npos &&
+          cuda.find(" " + function + "(double x);") != std::string::npos)
+        return HeaderClash{header, libc_header, function};
+    if (!cuda.empty()) break;
+  }
+  return {};
+}
+
 /// "x86_64-linux-gnu-gcc-13" → 13; else the one folder of lib/gcc/TRIPLE beside it.
 int version_of_gcc(const Tree& tree, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -311,6 +341,8 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   facts.compiler = tree.watched([&] { return host_compiler(tree, environment); });
   facts.building = tree.watched([&] { return toolkit_for(tree, environment, python); });
   facts.nvcc = tree.watched([&] { return compiler_limit(tree, environment); });
+  const std::string compiler = facts.compiler ? facts.compiler->path : "";
+  facts.clash = tree.watched([&] { return header_clash(tree, environment, python, compiler); });
   facts.ptxas = tree.watched([&] { return ptxas_of_path(tree, environment, python); });
   facts.other_ptxas = tree.watched([&] { return other_ptxas(tree, environment, python); });
   facts.other_ptxas.doubt(python.path);
@@ -329,6 +361,7 @@ ToolchainFacts collect_toolchain(const Tree& tree, const Fact<Environment>& envi
   facts.compiler.doubt(environment.why());
   facts.building.doubt(environment.why());
   facts.nvcc.doubt(environment.why());
+  facts.clash.doubt(environment.why());
   facts.ptxas.doubt(environment.why());
   facts.other_ptxas.doubt(environment.why());
   facts.any_compiler.doubt(environment.why());

@@ -181,6 +181,37 @@ void gcc_too_new(Examination& look) {
   finding.fix.push_back({"", text("take a newer toolkit, whose nvcc takes newer compilers")});
 }
 
+/// A newer C library declares functions that CUDA's headers have as well, and otherwise.
+void headers_clash(Examination& look) {
+  const HeaderClash* clash = look.see(look.facts.toolchain.clash);
+  const Toolkit* toolkit = look.see(look.facts.toolchain.building);
+  if (clash == nullptr || toolkit == nullptr) return;
+  const Distribution* who = compiles_by_nvcc(look);
+  const std::string cuda = toolkit->version.empty() ? "" : " " + beginning(toolkit->version);
+  Finding& finding = look.found(
+      text("nvcc of CUDA{} compiles nothing here: the C library declares {} as well, and otherwise "
+           "than CUDA's header",
+           cuda, clash->function));
+  if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
+  finding.evidence = {fmt::format("{}: {}(double x)", clash->cuda_header, clash->function),
+                      fmt::format("{}: {}, noexcept", clash->libc_header, clash->function),
+                      clash->function == "rsqrt"
+                          ? "https://github.com/ggml-org/llama.cpp/issues/19100"
+                          : "https://github.com/NVIDIA/cuda-samples/issues/378"};
+  if (who != nullptr) finding.evidence.push_back(who->path);
+  if (clash->function != "rsqrt")
+    finding.fix.push_back(
+        {"", text("take CUDA 13.0 or newer, where it serves this GPU: it declares "
+                  "them as the C library does")});
+  finding.fix.push_back(
+      {fmt::format("sudo sed -i -E 's/((cospi|sinpi|rsqrt)\\(double x\\)|(cospif|sinpif|rsqrtf)"
+                   "\\(float x\\));/\\1 noexcept (true);/' {}",
+                   pasted(clash->cuda_header)),
+       text("declares them so in this toolkit")});
+  finding.fix.push_back(
+      {"", text("or compile in an image (nvidia/cuda:…-devel), whose C library is older")});
+}
+
 /// Triton compiles a launcher with the system's C compiler and Python's headers.
 void triton_cannot_compile(Examination& look) {
   const Distribution* triton = first_of(look, {"triton", "pytorch-triton"});
@@ -278,6 +309,7 @@ void host_compiler(Examination& look) {
   if (look.findings().empty()) triton_cannot_run(look);
   if (look.findings().empty()) no_ninja(look);
   if (look.findings().empty()) gcc_too_new(look);
+  if (look.findings().empty()) headers_clash(look);
 }
 
 /// Triton asks ldconfig where the driver's library is.

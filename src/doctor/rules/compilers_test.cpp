@@ -2,6 +2,7 @@
 
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -213,4 +214,40 @@ TEST_CASE("runtimes of OpenMP that end a program are named, others live beside e
     facts.process.environment = Environment{{"KMP_DUPLICATE_LIB_OK", "TRUE"}};
     CHECK(!holds("CPU04", facts));
   }
+}
+
+TEST_CASE("a C library that declares a function of CUDA's otherwise") {
+  Facts facts = healthy();
+  facts.toolchain.building = Toolkit{Toolkit::From::kSystem, "/usr/local/cuda", "12.8.1"};
+  CHECK(!holds("FW19", facts));
+  facts.toolchain.clash = HeaderClash{"/usr/local/cuda/include/crt/math_functions.h",
+                                      "/usr/include/bits/mathcalls.h", "cospi"};
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // nothing here is known to compile
+  add(facts, "torch", "2.8.0");
+  CHECK(severity("FW19", facts) == Severity::kWarning);
+}
+
+TEST_CASE("CUDA's header and the C library's are compared as they are, and not by their versions") {
+  const berth::system::TemporaryTree folder;
+  const std::string header = "usr/local/cuda/include/crt/math_functions.h";
+  const std::string plain = "__device_builtin__ double                 ";
+  folder.put("usr/local/cuda/bin/nvcc", "");
+  folder.put(header, plain + "cospi(double x);\n" + plain + "rsqrt(double x);\n");
+  const auto clash = [&](const Environment& environment) {
+    return collect_toolchain(Tree(folder.path), environment, {}).clash;
+  };
+  CHECK_MESSAGE(clash({}).is_absent(), "a C library from before 2.41, or none to compile with");
+  folder.put("usr/include/x86_64-linux-gnu/bits/mathcalls.h",
+             "__MATHCALL_VEC (cospi,, (_Mdouble_ __x));\n");
+  REQUIRE(clash({}));
+  CHECK(clash({})->function == "cospi");
+  CHECK_MESSAGE(clash({{"CONDA_BUILD_SYSROOT", "/c"}}).is_absent(), "conda's own headers");
+  folder.put(header, plain + "cospi(double x) noexcept (true);\n" + plain +
+                         "sinpi(double x) A_MACRO;\n" + plain + "rsqrt(double x);\n");
+  CHECK_MESSAGE(clash({}).is_absent(), "a newer toolkit, or one that was patched");
+  folder.put(
+      "usr/include/x86_64-linux-gnu/bits/mathcalls.h",
+      "__MATHCALL_VEC (cospi,, (_Mdouble_ __x));\n__MATHCALL_VEC (rsqrt,, (_Mdouble_ __x));\n");
+  REQUIRE(clash({}));
+  CHECK(clash({})->function == "rsqrt");
 }

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/container_nodes.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/requirement.hpp"
 #include "doctor/rules/sight.hpp"
@@ -101,102 +102,41 @@ void ldconfig_of_toolkit(Examination& look) {
        text("its place on Debian, Fedora and their like; Ubuntu has /sbin/ldconfig.real")});
 }
 
-/// Of what the node's engine reads, without comments; `path` of the first file.
-struct NodeSettings {
-  std::string path, text;
-  std::string unread;  // a file that tells of NVIDIA, and that none of these names
-};
-
-std::string without_comments(std::string_view toml) {
-  std::string text;
-  for (const std::string_view line : split(toml, '\n'))
-    if (!trim(line).starts_with('#')) text += std::string(line) + '\n';
-  return text;
-}
-
-/// k3s and RKE2 have a containerd of their own, whose settings they write when they start.
-NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
-  NodeSettings read;
-  const bool rancher = std::any_of(files.begin(), files.end(), [](const RuntimeSettings& file) {
-    return file.path.starts_with("/var/lib/rancher/");
-  });
-  for (const RuntimeSettings& file : files) {
-    const std::string text = without_comments(file.text);
-    const bool own = file.path.starts_with("/var/lib/rancher/");
-    const bool dropped = contains(file.path, "/containerd/conf.d/");
-    if (own == rancher && (!dropped || read.path.empty() || contains(read.text, "imports"))) {
-      if (read.path.empty()) read.path = file.path;
-      read.text += text;
-    } else if (contains(text, "nvidia")) {
-      read.unread = file.path;
-    }
-  }
-  return read;
-}
-
-/// Why nothing that is written of NVIDIA in these settings counts; "" it does.
-std::string ignored_words(const NodeSettings& read) {
-  for (const std::string_view line : split(read.text, '\n'))
-    if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
-      return text("{} switches the CRI off, by which the kubelet starts containers", read.path);
-  if (!contains(read.text, "nvidia"))
-    return read.unread.empty() ? ""
-                               : text("{} tells of NVIDIA's runtime, and what runs here reads {}",
-                                      read.unread, read.path);
-  // containerd 2 has another name for the plugin, and reads the old one in older files alone.
-  const bool third = contains(read.text, "version = 3");
-  return third && !contains(read.text, "io.containerd.cri.v1.runtime") &&
-                 contains(read.text, "io.containerd.grpc.v1.cri")
-             ? text(
-                   "{} is of version 3, and names the plugin as version 2 does: NVIDIA's runtime "
-                   "is not seen",
-                   read.path)
-             : "";
-}
-
-void node_without_runtime(Examination& look) {
+/// Up to 1.7 it knows the device files of cgroup v1 alone, and writes no filter where there are
+/// none.
+void library_before_cgroup_v2(Examination& look) {
+  constexpr std::string_view kFirst = "1.8.0";
   const auto& engines = look.facts.container.engines;
-  const auto* node = look.see(engines.kubelet);
-  if (node == nullptr) return;
-  const auto* files = look.see(engines.node_runtimes);
-  const auto* specs = look.see(engines.cdi);
-  if (files == nullptr || specs == nullptr) return;
-  const NodeSettings read = settings_of_node(*files);
-  const std::string why = ignored_words(read);
-  if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return;
-  // Docker's containerd has its CRI switched off, and the kubelet then goes by something else.
-  const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
-    return contains(file.path, "/crio/") && contains(file.text, "nvidia");
-  });
-  if (by_crio || (contains(why, "CRI") && engines.docker)) return;
-  Finding& finding =
-      look.found(text("this machine's container runtime was not told of NVIDIA's, so "
-                      "no pod can have a GPU"));
-  finding.severity = Severity::kWarning;
-  if (!why.empty()) finding.evidence.push_back(why);
-  finding.evidence.push_back(fmt::format("{}; {}: nvidia: {}", *node, read.path, tr("not there")));
-  if (contains(read.path, "/k3s/") || contains(read.path, "/rke2/")) {
-    finding.fix.push_back({contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
-                                                        : "sudo systemctl restart rke2-server",
-                           text("it looks for NVIDIA's runtime when it starts, and writes that "
-                                "file itself; an agent's unit is k3s-agent or rke2-agent")});
+  const auto* library = look.see(engines.toolkit_library);
+  if (library == nullptr || look.see(engines.cgroup_v2) == nullptr ||
+      !version_less(library->version(), kFirst) || library->version().empty())
+    return;
+  const auto& config = engines.toolkit_config;
+  if (config.is_unreadable()) {
+    look.see(config);
     return;
   }
-  finding.fix.push_back(
-      {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default\n"
-       "sudo systemctl restart containerd",
-       text("or let NVIDIA's GPU operator do it")});
-  if (contains(why, "CRI"))
-    finding.fix.insert(finding.fix.begin(),
-                       {"sudo sed -i '/^ *disabled_plugins/d' " + pasted(read.path),
-                        text("Docker's package of containerd writes that line")});
+  // Neither asks it to write one.
+  if (config && (toml_sets(*config, "no-cgroups", "true") || contains(*config, "mode = \"cdi\"")))
+    return;
+  Finding& finding =
+      look.found(text("NVIDIA's container library {} cannot give devices to containers here: this "
+                      "machine has cgroup v2, which {} is the first to know",
+                      library->version(), kFirst));
+  finding.evidence = {fmt::format("{} → {}", library->path, library->target),
+                      "/sys/fs/cgroup/cgroup.controllers",
+                      "https://github.com/NVIDIA/nvidia-docker/issues/1447"};
+  finding.fix.push_back(on_system(look, "container_toolkit_update",
+                                  text("libnvidia-container1 goes with it; where the distribution "
+                                       "has none so new, from NVIDIA's package source")));
 }
 
 void runtime_not_configured(Examination& look) {
   if (!is_machine_with_driver(look)) return;
   docker_without_toolkit(look);
   ldconfig_of_toolkit(look);
-  node_without_runtime(look);
+  library_before_cgroup_v2(look);
+  runtimes_of_node(look);
 }
 
 bool is_rootless_docker(Examination& look) {

@@ -336,3 +336,77 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
   has_docker = true;
   CHECK(said({{kContainerd, kOff}}).empty());
 }
+
+TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not") {
+  constexpr auto kContainerd = "/etc/containerd/config.toml";
+  constexpr auto kOfK3s = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml";
+  const std::string known = "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n";
+  const std::string runc = "default_runtime_name = \"runc\"\n" + known;
+  const auto node = [&](const std::string& path, const std::string& text) {
+    Facts facts = healthy("");
+    facts.container.kind = {};
+    auto& engines = facts.container.engines;
+    engines.kubelet = std::string("/var/lib/kubelet");
+    engines.node_runtimes = std::vector<RuntimeSettings>{{path, text}};
+    engines.plugin_sockets = std::vector<std::string>{"DEPRECATION", "kubelet.sock"};
+    return facts;
+  };
+  const auto said = [](const Facts& facts) {
+    const auto found = diagnose_with(container_rules_all(), facts, {}).findings;
+    return found.empty() ? "" : found.front().title;
+  };
+  CHECK(said(node(kContainerd, runc)).starts_with("this node offers no GPU"));
+  CHECK(said(node(kOfK3s, known)).starts_with("this node offers no GPU"));
+  CHECK(said(node(kContainerd, "default_runtime_name = 'nvidia'\n" + known)).empty());
+  CHECK_MESSAGE(said(node("/etc/crio/crio.conf.d/99-nvidia.conf", known)).empty(), "CRI-O's hooks");
+  Facts facts = node(kContainerd, runc);
+  auto& engines = facts.container.engines;
+  engines.plugin_sockets = std::vector<std::string>{"kubelet.sock", "nvidia-gpu.sock"};
+  CHECK_MESSAGE(said(facts).empty(), "it works through a RuntimeClass");
+  engines.plugin_sockets = std::vector<std::string>{};
+  CHECK_MESSAGE(said(facts).empty(), "no kubelet runs");
+  engines.plugin_sockets = Unreadable{"/var/lib/kubelet/device-plugins", EACCES};
+  CHECK_MESSAGE(said(facts).empty(), "not root");
+  engines.plugin_sockets = std::vector<std::string>{"kubelet.sock"};
+  engines.claims_driver = true;
+  CHECK_MESSAGE(said(facts).empty(), "by claims (DRA)");
+  engines.claims_driver = {};
+  engines.cdi =
+      std::vector<CdiSpec>{{"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"all"}, {}, "", 0}};
+  CHECK_MESSAGE(said(facts).empty(), "by CDI");
+  engines.cdi = std::vector<CdiSpec>{};
+  engines.kubelet = {};
+  CHECK_MESSAGE(said(facts).empty(), "no node");
+  // Of a Docker that the kubelet starts its pods by.
+  engines.kubelet = std::string("/var/lib/kubelet");
+  engines.node_runtimes = {};
+  engines.docker = std::string("/usr/bin/dockerd");
+  engines.toolkit = std::string("/usr/bin/nvidia-container-runtime-hook");
+  engines.char_links_rule = std::string("/lib/udev/rules.d/71-nvidia-dev-char.rules");
+  engines.daemon_json =
+      std::string(R"({"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})");
+  CHECK(said(facts).find("/etc/docker/daemon.json") != std::string::npos);
+  engines.daemon_json = std::string(
+      R"({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})");
+  CHECK(said(facts).empty());
+}
+
+TEST_CASE("a container library from before cgroup v2") {
+  const auto found = [](const char* version, bool v2, const char* config) {
+    Facts facts = healthy("");
+    facts.container.kind = {};
+    auto& engines = facts.container.engines;
+    engines.toolkit_library = LibraryFile{"/l/libnvidia-container.so.1",
+                                          std::string("/l/libnvidia-container.so.") + version};
+    if (v2) engines.cgroup_v2 = true;
+    if (*config != '\0') engines.toolkit_config = std::string(config);
+    return first(facts);
+  };
+  CHECK(found("1.3.3", true, "") == "CTR04");
+  CHECK(found("1.7.0", true, "#no-cgroups = true\n") == "CTR04");
+  CHECK(found("1.8.0", true, "").empty());
+  CHECK(found("1.17.4", true, "").empty());
+  CHECK_MESSAGE(found("1.3.3", false, "").empty(), "cgroup v1, or both");
+  CHECK_MESSAGE(found("1.3.3", true, "no-cgroups = true\n").empty(), "rootless");
+  CHECK_MESSAGE(found("1.3.3", true, "mode = \"cdi\"\n").empty(), "by CDI");
+}

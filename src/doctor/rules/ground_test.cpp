@@ -262,6 +262,10 @@ std::vector<Mutation> answer_mutations() {
        }},
       {"RT06", [](Facts& f) { f.process.shm_used_bytes = 16ULL << 30; }},
       {"RT07", [](Facts& f) { f.process.open_files_limit = 256; }},
+      {"RT14",
+       [](Facts& f) {
+         f.process.rooms = std::vector{Room{"/tmp", "TMPDIR", 0, {}}};
+       }},
       {"RT07", [](Facts& f) { f.process.cgroup_processes_limit = 20; }},
       {"RT08", [](Facts& f) { f.driver.peer_pairs_unsupported = std::vector<std::string>{"0-1"}; }},
       {"RT09", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.display_active = true; }); }},
@@ -303,6 +307,7 @@ Facts all_unreadable() {
   process.quota_cores = why;
   process.open_files_limit = process.processes_limit = process.cgroup_processes_limit = why;
   process.shm_total_bytes = process.shm_used_bytes = why;
+  process.rooms = why;
   return facts;
 }
 

@@ -1,4 +1,4 @@
-// Rules ENV24 to ENV27 and CTR21: what starts a program, and what it gives to it: a scheduler's
+// Rules ENV24 to ENV28 and CTR21: what starts a program, and what it gives to it: a scheduler's
 // ranks, a service's variables, a home without room for caches, a notebook's kernel.
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -145,6 +146,34 @@ void no_home(Examination& look) {
        text("any folder that the user may write to; one that stays keeps what was fetched")});
 }
 
+/// PyTorch asks for the user's name where it keeps what it compiles, and gets none.
+void no_account(Examination& look) {
+  // https://github.com/pytorch/pytorch/pull/184208: from then on it does without.
+  constexpr std::string_view kAsks = "2.0-2.12";
+  const bool* known = look.see(look.facts.process.has_account);
+  if (known == nullptr || *known || container_kind(look).empty() || torch_cuda(look).empty() ||
+      seen_gpus(look).empty())
+    return;
+  for (const char* name : {"LOGNAME", "USER", "LNAME", "USERNAME"})
+    if (!variable_or_empty(look, name).empty()) return;
+  const Distribution* server = first_package(look, {"vllm", "sglang"});
+  const Distribution* torch = first_package(look, {"torch"});
+  if (torch == nullptr || !in_range(torch->version, kAsks) ||
+      !variable_or_empty(look, "TORCHINDUCTOR_CACHE_DIR").empty())
+    return;
+  const Identity* who = look.see(look.facts.process.identity);
+  const std::string uid = who == nullptr ? "" : std::to_string(who->uid);
+  Finding& finding =
+      look.found(text("user {} has no name in this container, and {} asks for it: {} fails", uid,
+                      named(*torch), server == nullptr ? "torch.compile" : named(*server)));
+  if (server != nullptr) finding.severity = Severity::kError;
+  finding.evidence = {fmt::format("/etc/passwd: {}: {}", uid, tr("not there")),
+                      fmt::format("USER, LOGNAME, TORCHINDUCTOR_CACHE_DIR: {}", tr("not there")),
+                      torch->path, "https://github.com/pytorch/pytorch/issues/140765"};
+  finding.fix.push_back(
+      {"export USER=user", text("docker run -e USER=user, in a pod env: any name will do")});
+}
+
 void notebook_kernel(Examination& look) {
   const auto* kernels = look.see(look.facts.parts.kernels);
   const std::string* runs = look.see(look.facts.python.interpreter);
@@ -216,6 +245,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a home where nothing can be kept that is compiled"), "", no_home},
     {"ENV27", kLayer, Severity::kWarning, true, msgid("a notebook that starts another Python"), "",
      notebook_kernel},
+    {"ENV28", kLayer, Severity::kWarning, true, msgid("a user without a name in a container"), "",
+     no_account},
     {"CTR21", Layer::kContainer, Severity::kWarning, true,
      msgid("a container without the driver's libraries for video"), "", no_video},
 });

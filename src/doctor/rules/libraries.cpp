@@ -35,6 +35,55 @@ void libcuda_empty(Examination& look, const FoundLibrary& cuda) {
            : text("and then the driver's package anew: nothing of it is in these files")});
 }
 
+/// Distrobox and Toolbx share the machine's /dev, and bring its driver's libraries where they are
+/// asked to: what a package would install is of another version at the machine's next update.
+bool missing_in_box(Examination& look) {
+  const std::string* box = look.see(look.facts.container.box);
+  if (box == nullptr) return false;
+  const bool is_distrobox = *box == "distrobox";
+  Finding& finding = look.found(
+      text("this {} box has the machine's GPU, and not the libraries of its driver", *box));
+  finding.evidence = {fmt::format("libcuda.so.1: {}", tr("not there"))};
+  if (const std::string* host = look.see(look.facts.container.host_cuda))
+    finding.evidence.push_back(text("{} is there", *host));
+  finding.evidence.emplace_back("https://github.com/89luca89/distrobox/issues/633");
+  if (is_distrobox)
+    finding.fix.push_back({"distrobox create --nvidia --clone OLD --name NEW",
+                           text("on the machine, after distrobox stop OLD: the libraries then are "
+                                "the machine's own, whatever it is updated to")});
+  else
+    finding.fix.push_back({"toolbox create NEW",
+                           text("on the machine, with Toolbx 0.1.0 or newer and NVIDIA's container "
+                                "toolkit there: it brings the libraries by itself")});
+  return true;
+}
+
+/// Enroot's hook brings the driver's libraries where NVIDIA_VISIBLE_DEVICES asks for it, and the
+/// nodes are there for all.
+bool missing_in_enroot(Examination& look) {
+  const auto& process = look.facts.process;
+  if (process.variable("container").value_or("") != "enroot") return false;
+  const std::string visible = process.variable("NVIDIA_VISIBLE_DEVICES").value_or("");
+  if (!visible.empty() && visible != "void") return false;
+  const auto is_set = [&](const char* name) {
+    return !process.variable(name).value_or("").empty();
+  };
+  // A job that was given no GPU lacks nothing.
+  if (is_set("SLURM_JOB_ID") && !is_set("SLURM_JOB_GPUS") && !is_set("SLURM_STEP_GPUS") &&
+      !is_set("CUDA_VISIBLE_DEVICES"))
+    return true;
+  Finding& finding = look.found(
+      text("Enroot has brought no driver library into this container: NVIDIA_VISIBLE_DEVICES does "
+           "not ask for one"));
+  finding.evidence = {"container=enroot; NVIDIA_VISIBLE_DEVICES=" + visible,
+                      fmt::format("libcuda.so.1: {}", tr("not there")),
+                      "https://github.com/NVIDIA/enroot/issues/205"};
+  finding.fix.push_back(
+      {"export NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+       text("before srun --container-image or enroot start; or ENV lines in the image")});
+  return true;
+}
+
 void libcuda_missing(Examination& look) {
   const bool from_windows = look.facts.wsl.driver_library.value_or(false);
   if (!from_windows && !nvidia_module(look)) return;
@@ -47,6 +96,7 @@ void libcuda_missing(Examination& look) {
   const auto& nodes = look.facts.nodes.nvidia;
   if (look.facts.container.kind && (nodes.is_unreadable() || (nodes && nodes->empty()))) return;
   if (is_empty) return libcuda_empty(look, *cuda);
+  if (missing_in_box(look) || missing_in_enroot(look)) return;
   Finding& finding =
       look.found(text("the driver is loaded, but its library libcuda.so.1 is not found"));
   finding.evidence.push_back(

@@ -90,3 +90,42 @@ TEST_CASE("Windows' library on WSL is missed as a loaded driver's is") {
   facts.wsl.driver_library = true;
   CHECK(first(facts) == "LIB01");
 }
+
+TEST_CASE("a box that shares the machine's /dev is told how it gets the machine's own libraries") {
+  Facts facts = healthy();
+  facts.container.kind = std::string("podman");
+  facts.container.box = std::string("distrobox");
+  facts.nodes.nvidia = std::vector<GpuNode>{{"/dev/nvidiactl", {}, 0}};
+  facts.process.environment = Environment{};
+  CHECK_MESSAGE(first(facts).empty(), "it has found libcuda, below /run/host or elsewhere");
+  facts.libraries.cuda = {};
+  facts.machine.in_container = true;
+  const auto command = [&] {
+    return diagnose_with(library_rules(), facts, {}).findings.front().fix.front().command;
+  };
+  CHECK(command().starts_with("distrobox create --nvidia"));
+  facts.container.box = std::string("toolbox");
+  CHECK(command().starts_with("toolbox create"));
+  facts.container.box = {};
+  CHECK(command().starts_with("sudo ldconfig"));
+}
+
+TEST_CASE("Enroot brings the driver where NVIDIA_VISIBLE_DEVICES asks for it") {
+  const auto said = [](Environment environment) {
+    Facts facts = healthy();
+    facts.libraries.cuda = {};
+    facts.container.kind = std::string("container");
+    facts.machine.in_container = true;
+    facts.nodes.nvidia = std::vector<GpuNode>{{"/dev/nvidiactl", {}, 0}};
+    environment.emplace("container", "enroot");
+    facts.process.environment = std::move(environment);
+    const auto found = diagnose_with(library_rules(), facts, {}).findings;
+    return found.empty() ? "" : found.front().title.substr(0, 6);
+  };
+  CHECK(said({}) == "Enroot");
+  CHECK(said({{"NVIDIA_VISIBLE_DEVICES", "void"}}) == "Enroot");
+  CHECK(said({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_GPUS", "0"}}) == "Enroot");
+  CHECK_MESSAGE(said({{"SLURM_JOB_ID", "7"}, {"NVIDIA_VISIBLE_DEVICES", "void"}}).empty(),
+                "a job without a GPU");
+  CHECK_MESSAGE(said({{"NVIDIA_VISIBLE_DEVICES", "all"}}) == "the dr", "something else is wrong");
+}

@@ -1,4 +1,4 @@
-// Rules WSL, AMD and XPU: Windows' Linux, ROCm and Intel's GPUs.
+// Rules WSL, AMD and XPU03: Windows' Linux, ROCm, and who may open Intel's nodes.
 #include <algorithm>
 #include <array>
 
@@ -388,36 +388,9 @@ void igpu_mixed(Examination& look) {
   finding.fix.push_back({fmt::format("export ROCR_VISIBLE_DEVICES={}", fmt::join(cards, ",")), ""});
 }
 
-bool has_intel_runtime(Examination& look) {
-  const auto* driver = look.see(look.facts.files.intel_driver);
-  return driver != nullptr && !driver->empty();
-}
-
-/// A processor's own GPU, where oneAPI's SYCL is set up and no other GPU is there to be meant.
-std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
-  const auto* adapter = look.see(look.facts.files.sycl_adapter);
-  if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
-      !gpus_on_bus(look, kVendorAmd).empty())
-    return {};
-  return gpus_on_bus(look, kVendorIntel);
-}
-
-void level_zero(Examination& look) {
-  auto cards = cards_on_bus(look, kVendorIntel);
-  if (cards.empty()) cards = own_gpu_for_sycl(look);
-  const auto* driver = look.see(look.facts.files.intel_driver);
-  if (cards.empty() || driver == nullptr || !driver->empty()) return;
-  if (look.missing(cards.front().driver)) return;
-  Finding& finding = look.found(
-      text("programs cannot reach the Intel GPU at {}: its Level Zero driver is not installed",
-           cards.front().address));
-  finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("not there")));
-  finding.fix.push_back(on_system(look, "level_zero", ""));
-}
-
 void xpu_permission(Examination& look) {
-  const bool wanted = !cards_on_bus(look, kVendorIntel).empty() ||
-                      (look.facts.files.intel_driver && has_intel_runtime(look));
+  const auto& runtime = look.facts.files.intel_driver;
+  const bool wanted = !cards_on_bus(look, kVendorIntel).empty() || (runtime && !runtime->empty());
   if (!wanted || gpus_on_bus(look, kVendorIntel).empty()) return;
   const auto* render = look.see(look.facts.nodes.render);
   if (render == nullptr) return;
@@ -445,8 +418,6 @@ constexpr auto kRules = std::to_array<Rule>({
      iommu_passthrough},
     {"AMD05", kDriver, Severity::kWarning, true, msgid("a processor's GPU beside a card"), "",
      igpu_mixed},
-    {"XPU02", kLibraries, Severity::kError, true, msgid("an Intel GPU without Level Zero"), "FW*",
-     level_zero},
     {"XPU03", kDriver, Severity::kFatal, true, msgid("Intel's nodes that this user may not open"),
      "XPU02 FW*", xpu_permission},
 });

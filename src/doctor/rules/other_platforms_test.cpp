@@ -58,6 +58,10 @@ Facts radeon() {
   return facts;
 }
 
+std::vector<LibraryFile> runtime_of(const std::string& version) {
+  return {{"/l/libze_intel_gpu.so.1", "/l/libze_intel_gpu.so." + version}};
+}
+
 Facts arc() {
   Facts facts = machine();
   facts.machine.pci = std::vector{card("0000:03:00.0", 0x8086, 0x56a0, "xe")};
@@ -134,6 +138,12 @@ std::vector<Mutation> vendor_mutations() {
          f.machine.pci = cards;
        }},
       {"XPU02", arc, [](Facts& f) { f.files.intel_driver = std::vector<LibraryFile>{}; }},
+      {"XPU02", arc,
+       [](Facts& f) {
+         f.machine.pci = std::vector{card("0000:03:00.0", 0x8086, 0xe20b, "xe")};
+         f.machine.kernel = std::string("6.14.0-35-generic");
+         f.files.intel_driver = runtime_of("1.3.27642");
+       }},
       {"XPU03", arc,
        [](Facts& f) { f.nodes.render = std::vector{node("/dev/dri/renderD128", 0x8086, EACCES)}; }},
   };
@@ -177,7 +187,8 @@ std::vector<Mutation> mutations() {
 }
 
 std::vector<Rule> rules() {
-  return tests::joined({other_platform_rules(), left_out_rules(), processor_rules()});
+  return tests::joined(
+      {other_platform_rules(), intel_rules(), left_out_rules(), processor_rules()});
 }
 
 std::string first(const Facts& facts) {
@@ -301,4 +312,60 @@ TEST_CASE(
   CHECK(fixes(100301, {"gfx1030"}).starts_with("export HSA_OVERRIDE_GFX_VERSION=10.3.0"));
   const std::string other = fixes(110501, {"gfx1100"});
   CHECK(other.find("pip install") < other.find("HSA_OVERRIDE_GFX_VERSION=11.0.0"));
+}
+
+TEST_CASE("Intel's compute runtime is as new as the GPU, and not newer than an old one") {
+  struct Case {
+    const char* what;
+    std::uint32_t device;
+    const char *version, *finding;
+  };
+  for (const Case& one :
+       std::vector<Case>{{"a B580 and 23.43 of Ubuntu 24.04", 0xe20b, "1.3.27642", "XPU02"},
+                         {"a B580 and the first release that knows it", 0xe20b, "1.3.30508", ""},
+                         {"a B60 with a newer one", 0xe211, "1.15.38308", ""},
+                         {"Panther Lake and a year too early", 0xb080, "1.6.31740", "XPU02"},
+                         {"an Arc A770 with an old one", 0x56a0, "1.3.24595", ""},
+                         {"a UHD 620 and the release after its last", 0x5917, "1.6.31294", "XPU02"},
+                         {"a UHD 620 and its last", 0x5917, "1.3.30872", ""},
+                         {"Tiger Lake and the newest", 0x9a49, "1.15.38308", ""},
+                         {"a distribution's own numbers", 0x5917, "1.13.0", ""}}) {
+    CAPTURE(one.what);
+    Facts facts = arc();
+    facts.machine.kernel = std::string("6.17.0-5-generic");
+    facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, one.device, "xe")};
+    facts.files.intel_driver = runtime_of(one.version);
+    facts.files.intel_legacy = std::vector<LibraryFile>{};
+    CHECK(first(facts) == one.finding);
+  }
+  Facts facts = arc();
+  facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0x5917, "i915")};
+  facts.files.intel_driver = runtime_of("1.6.31294");
+  facts.files.intel_legacy = std::vector<LibraryFile>{
+      {"/l/libze_intel_gpu_legacy1.so.1", "/l/libze_intel_gpu_legacy1.so.1.3.30872"}};
+  CHECK_MESSAGE(first(facts).empty(), "the packages for older GPUs are here");
+  facts.files.intel_legacy = std::vector<LibraryFile>{};
+  facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0x3e92, "i915"),
+                                  card("0000:03:00.0", 0x8086, 0x56a0, "i915")};
+  CHECK_MESSAGE(first(facts).empty(), "an Arc beside the processor's graphics is meant");
+}
+
+TEST_CASE("an Intel card that the host sees a small part of") {
+  constexpr std::uint64_t kMib = 1 << 20;
+  const auto severity = [](std::uint64_t window, const char* driver, std::uint32_t device) {
+    Facts facts = arc();
+    PciFunction one = card("0000:03:00.0", 0x8086, device, driver);
+    // The registers, nothing, the memory; then what its virtual functions would have.
+    one.bar_sizes =
+        std::vector<std::uint64_t>{16 * kMib, 0, window, 0, 0, 0, 2 * kMib, 0, 8192 * kMib};
+    facts.machine.pci = std::vector{one};
+    const auto found = diagnose_with(tests::joined({runtime_rules()}), facts, {}).findings;
+    return found.empty() ? ""
+                         : found.front().id +
+                               (found.front().severity == Severity::kError ? " error" : " info");
+  };
+  CHECK(severity(256 * kMib, "xe", 0xe20b) == "RT10 error");
+  CHECK(severity(256 * kMib, "i915", 0x56a0) == "RT10 info");
+  CHECK(severity(16384 * kMib, "xe", 0xe20b).empty());
+  CHECK(severity(256 * kMib, "xe", 0x9a49).empty());
 }

@@ -1,10 +1,11 @@
-// Rules RT01 and RT03 to RT11: a GPU that works, and works badly.
+// Rules RT01, RT03 to RT11 and RT14: a GPU that works, and works badly.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -158,6 +159,41 @@ void shm_full(Examination& look) {
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
+/// What compiles, fetches and unpacks fails there, often with other words than that.
+void disk_full(Examination& look) {
+  constexpr std::uint64_t kLittle = 200 * kMib;
+  const auto* rooms = look.see(look.facts.process.rooms);
+  if (rooms == nullptr) return;
+  for (const Room& room : *rooms) {
+    const bool no_files = room.free_files && *room.free_files == 0;
+    if (room.free_bytes >= kLittle && !no_files) continue;
+    const bool is_docker = room.what.starts_with('/');
+    Finding& finding = look.found(
+        no_files ? text("no file can be made any more in {}: its file system has no inode left",
+                        printable(room.path))
+                 : text("{} MiB are left in {}: what compiles, fetches or unpacks there fails",
+                        room.free_bytes / kMib, printable(room.path)));
+    // A few MiB may do for what is to be done; nothing does for nothing.
+    if (no_files || room.free_bytes < kMib) finding.severity = Severity::kError;
+    if (is_docker) finding.severity = Severity::kWarning;
+    finding.evidence = {fmt::format("statvfs({}): {} bytes", printable(room.path), room.free_bytes),
+                        "https://github.com/state-spaces/mamba/issues/164"};
+    if (is_docker) {
+      finding.fix.push_back({"docker system df && docker system prune",
+                             text("images, layers and containers that nobody uses")});
+      return;
+    }
+    finding.evidence.push_back(text("{} leads there", room.what));
+    finding.fix.push_back({"pip cache purge; du -xh --max-depth=2 " + pasted(room.path) +
+                               " 2>/dev/null | sort -h | tail",
+                           text("shows what fills it")});
+    finding.fix.push_back(
+        {fmt::format("export {}=/path/with/room", room.what),
+         room.what == "HOME" ? text("or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR alone") : ""});
+    return;
+  }
+}
+
 void open_files(Examination& look) {
   constexpr std::uint64_t kUsual = 1024;
   const auto* files = look.see(look.facts.process.open_files_limit);
@@ -208,7 +244,34 @@ void display_gpu(Examination& look) {
   }
 }
 
+/// Of Intel's cards all memory lies behind one BAR, the largest of the device's own six. Under xe
+/// Intel's runtime takes no card whose BAR is smaller; under i915 it does, and works slowly.
+void intel_bar_small(Examination& look) {
+  for (const PciFunction& gpu : cards_on_bus(look, kVendorIntel)) {
+    const auto* sizes = look.see(gpu.bar_sizes);
+    if (sizes == nullptr || sizes->empty()) continue;
+    const std::uint64_t window = *std::max_element(
+        sizes->begin(),
+        sizes->begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(sizes->size(), 6)));
+    if (window == 0 || window > 256 * kMib) continue;
+    const bool by_xe = gpu.driver.value_or("") == "xe";
+    Finding& finding = look.found(
+        by_xe ? text("the host sees {} MiB of the Intel GPU's memory at {} at once, and with the "
+                     "driver xe Level Zero and OpenCL leave such a card out",
+                     window / kMib, gpu.address)
+              : text("the host sees {} MiB of the Intel GPU's memory at {} at once", window / kMib,
+                     gpu.address));
+    if (by_xe) finding.severity = Severity::kError;
+    finding.evidence = {fmt::format("/sys/bus/pci/devices/{}/resource", gpu.address),
+                        "https://github.com/intel/compute-runtime/issues/997"};
+    finding.fix.push_back(
+        {"", text("in the firmware setup turn on Above 4G Decoding and Resizable BAR, and turn off "
+                  "the compatibility mode (CSM); a virtual machine has to offer as much room")});
+  }
+}
+
 void bar1_small(Examination& look) {
+  intel_bar_small(look);
   constexpr std::uint64_t kBig = 16 * kGib;
   for (const GpuAnswer& gpu : answers(look)) {
     const auto* bar = look.see(gpu.bar1_bytes);
@@ -267,6 +330,8 @@ constexpr auto kRules = std::to_array<Rule>({
      power_limit},
     {"RT05", Layer::kRuntime, Severity::kInfo, false, msgid("a locked clock"), "", clock_lock},
     {"RT06", Layer::kRuntime, Severity::kWarning, false, msgid("a full /dev/shm"), "", shm_full},
+    {"RT14", Layer::kRuntime, Severity::kWarning, true,
+     msgid("no room where programs keep what they compile and fetch"), "", disk_full},
     {"RT07", Layer::kRuntime, Severity::kWarning, false,
      msgid("low limits for files, processes and threads"), "", open_files},
     {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",

@@ -1,0 +1,69 @@
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "doctor/read/place.hpp"
+#include "doctor/read/process.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Of `path` or the nearest folder above it that is there; nullopt: nothing is written to it
+/// anyway.
+std::optional<Room> room_of(std::string path, const char* what) {
+  struct statvfs about {};
+  while (::statvfs(path.c_str(), &about) != 0) {
+    if (path == "/") return std::nullopt;
+    path = parent(path);
+  }
+  if ((about.f_flag & ST_RDONLY) != 0 || about.f_blocks == 0) return std::nullopt;
+  const bool is_root = ::geteuid() == 0;
+  Room room{path, what, about.f_frsize * (is_root ? about.f_bfree : about.f_bavail), std::nullopt};
+  if (about.f_files != 0) room.free_files = is_root ? about.f_ffree : about.f_favail;
+  return room;
+}
+
+}  // namespace
+
+std::vector<Room> rooms_of(const Environment& environment) {
+  const auto value = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() || !found->second.starts_with('/') ? "" : found->second;
+  };
+  std::vector<Room> rooms;
+  const auto add = [&](const std::string& path, const char* what) {
+    if (path.empty()) return;
+    const auto room = room_of(path, what);
+    if (room && std::none_of(rooms.begin(), rooms.end(),
+                             [&](const Room& one) { return one.path == room->path; }))
+      rooms.push_back(*room);
+  };
+  const std::string temporary = value("TMPDIR");
+  add(temporary.empty() ? "/tmp" : temporary, "TMPDIR");
+  for (const char* name : {"HOME", "XDG_CACHE_HOME", "HF_HOME", "TRITON_CACHE_DIR",
+                           "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT"})
+    add(value(name), name);
+  if (::access("/var/lib/docker", F_OK) == 0) add("/var/lib/docker", "/var/lib/docker");
+  return rooms;
+}
+
+Fact<bool> account_in(const std::string& passwd, const std::string& services, uid_t uid) {
+  for (const std::string_view line : split(passwd, '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() > 2 && to_number(fields[2]) == static_cast<std::int64_t>(uid)) return true;
+  }
+  // "passwd: files systemd sss": a directory of users may have it.
+  for (const std::string_view line : split(services, '\n')) {
+    if (!line.starts_with("passwd:")) continue;
+    for (const std::string_view word : split(line.substr(7), ' '))
+      if (const auto service = trim(word);
+          !service.empty() && service != "files" && service != "compat" && service != "systemd")
+        return Unreadable{"has_account", 0};
+  }
+  return false;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,179 @@
+#include "doctor/rules/container_nodes.hpp"
+
+#include <algorithm>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// Of what the node's engine reads, without comments; `path` of the first file.
+struct NodeSettings {
+  std::string path, text;
+  std::string unread;  // a file that tells of NVIDIA, and that none of these names
+};
+
+std::string without_comments(std::string_view toml) {
+  std::string text;
+  for (const std::string_view line : split(toml, '\n'))
+    if (!trim(line).starts_with('#')) text += std::string(line) + '\n';
+  return text;
+}
+
+/// k3s and RKE2 have a containerd of their own, whose settings they write when they start.
+NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
+  NodeSettings read;
+  const bool rancher = std::any_of(files.begin(), files.end(), [](const RuntimeSettings& file) {
+    return file.path.starts_with("/var/lib/rancher/");
+  });
+  for (const RuntimeSettings& file : files) {
+    const std::string text = without_comments(file.text);
+    const bool own = file.path.starts_with("/var/lib/rancher/");
+    const bool dropped = contains(file.path, "/containerd/conf.d/");
+    if (own == rancher && (!dropped || read.path.empty() || contains(read.text, "imports"))) {
+      if (read.path.empty()) read.path = file.path;
+      read.text += text;
+    } else if (contains(text, "nvidia")) {
+      read.unread = file.path;
+    }
+  }
+  return read;
+}
+
+/// Why nothing that is written of NVIDIA in these settings counts; "" it does.
+std::string ignored_words(const NodeSettings& read) {
+  for (const std::string_view line : split(read.text, '\n'))
+    if (trim(line).starts_with("disabled_plugins") && contains(line, "cri\""))
+      return text("{} switches the CRI off, by which the kubelet starts containers", read.path);
+  if (!contains(read.text, "nvidia"))
+    return read.unread.empty() ? ""
+                               : text("{} tells of NVIDIA's runtime, and what runs here reads {}",
+                                      read.unread, read.path);
+  // containerd 2 has another name for the plugin, and reads the old one in older files alone.
+  const bool third = contains(read.text, "version = 3");
+  return third && !contains(read.text, "io.containerd.cri.v1.runtime") &&
+                 contains(read.text, "io.containerd.grpc.v1.cri")
+             ? text(
+                   "{} is of version 3, and names the plugin as version 2 does: NVIDIA's runtime "
+                   "is not seen",
+                   read.path)
+             : "";
+}
+
+bool node_without_runtime(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const auto* node = look.see(engines.kubelet);
+  if (node == nullptr) return false;
+  const auto* files = look.see(engines.node_runtimes);
+  const auto* specs = look.see(engines.cdi);
+  if (files == nullptr || specs == nullptr) return false;
+  const NodeSettings read = settings_of_node(*files);
+  const std::string why = ignored_words(read);
+  if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return false;
+  // Docker's containerd has its CRI switched off, and the kubelet then goes by something else.
+  const bool by_crio = std::any_of(files->begin(), files->end(), [](const RuntimeSettings& file) {
+    return contains(file.path, "/crio/") && contains(file.text, "nvidia");
+  });
+  if (by_crio || (contains(why, "CRI") && engines.docker)) return false;
+  Finding& finding =
+      look.found(text("this machine's container runtime was not told of NVIDIA's, so "
+                      "no pod can have a GPU"));
+  finding.severity = Severity::kWarning;
+  if (!why.empty()) finding.evidence.push_back(why);
+  finding.evidence.push_back(fmt::format("{}; {}: nvidia: {}", *node, read.path, tr("not there")));
+  if (contains(read.path, "/k3s/") || contains(read.path, "/rke2/")) {
+    finding.fix.push_back({contains(read.path, "/k3s/") ? "sudo systemctl restart k3s"
+                                                        : "sudo systemctl restart rke2-server",
+                           text("it looks for NVIDIA's runtime when it starts, and writes that "
+                                "file itself; an agent's unit is k3s-agent or rke2-agent")});
+    return true;
+  }
+  finding.fix.push_back(
+      {"sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default\n"
+       "sudo systemctl restart containerd",
+       text("or let NVIDIA's GPU operator do it")});
+  if (contains(why, "CRI"))
+    finding.fix.insert(finding.fix.begin(),
+                       {"sudo sed -i '/^ *disabled_plugins/d' " + pasted(read.path),
+                        text("Docker's package of containerd writes that line")});
+  return true;
+}
+
+/// The kubelet runs, and nobody has told it of GPUs: neither NVIDIA's device plugin nor another's,
+/// nor a driver for claims.
+bool offers_no_gpu(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const auto* sockets = look.see_whole(engines.plugin_sockets);
+  if (sockets == nullptr || !look.missing(engines.claims_driver)) return false;
+  return std::find(sockets->begin(), sockets->end(), "kubelet.sock") != sockets->end() &&
+         std::none_of(sockets->begin(), sockets->end(), [](const std::string& name) {
+           return name != "kubelet.sock" && name.ends_with(".sock") &&
+                  (contains(name, "nvidia") || contains(name, "gpu"));
+         });
+}
+
+/// "default_runtime_name = 'nvidia'"; of Docker '"default-runtime": "nvidia"'.
+bool is_default(std::string_view text, std::string_view key) {
+  for (const std::string_view line : split(text, '\n'))
+    if (contains(line, key) && contains(line.substr(line.find(key)), "nvidia")) return true;
+  return false;
+}
+
+/// NVIDIA's runtime is known and nobody's default, so that a pod gets it only by naming it:
+/// NVIDIA's device plugin, as its own page starts it, does not, and finds no GPU to offer.
+void not_the_default(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const auto* node = look.see(engines.kubelet);
+  const auto* specs = look.see(engines.cdi);
+  if (node == nullptr || specs == nullptr || !specs->empty()) return;
+  const NodeSettings read = settings_of_node(engines.node_runtimes.value_or({}));
+  const bool by_docker =
+      engines.docker && (read.path.empty() || contains(ignored_words(read), "CRI"));
+  if (contains(read.path, "/crio/") || engines.node_runtimes.is_unreadable()) return;
+  const std::string text_of = by_docker ? engines.daemon_json.value_or("") : read.text;
+  const bool known = by_docker ? contains(text_of, "\"nvidia\"")
+                               : contains(text_of, "runtimes.nvidia]") ||
+                                     contains(text_of, "runtimes.\"nvidia\"]") ||
+                                     contains(text_of, "runtimes.'nvidia']");
+  if (!known || is_default(text_of, by_docker ? "\"default-runtime\"" : "default_runtime_name") ||
+      !offers_no_gpu(look))
+    return;
+  const std::string file = by_docker ? "/etc/docker/daemon.json" : read.path;
+  Finding& finding = look.found(
+      text("this node offers no GPU: NVIDIA's runtime is not the default of {}, and a pod has to "
+           "name it",
+           file));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {
+      fmt::format("{}: {}: {}", file, by_docker ? "default-runtime" : "default_runtime_name",
+                  tr("not there")),
+      fmt::format("/var/lib/kubelet/device-plugins/nvidia*.sock: {}", tr("not there")),
+      "https://github.com/NVIDIA/k8s-device-plugin/issues/478"};
+  const bool rke = contains(file, "/rke2/");
+  if (contains(file, "/k3s/") || rke)
+    finding.fix.push_back(
+        {fmt::format("echo 'default-runtime: nvidia' | sudo tee -a /etc/rancher/{0}/config.yaml\n"
+                     "sudo systemctl restart {1}",
+                     rke ? "rke2" : "k3s", rke ? "rke2-server" : "k3s"),
+         text("an agent's unit is k3s-agent or rke2-agent")});
+  else
+    finding.fix.push_back({fmt::format("sudo nvidia-ctk runtime configure --runtime={0} "
+                                       "--set-as-default\nsudo systemctl restart {0}",
+                                       by_docker ? "docker" : "containerd"),
+                           ""});
+  finding.fix.push_back(
+      {"helm upgrade -i nvdp nvdp/nvidia-device-plugin --set runtimeClassName=nvidia",
+       text("or without a default: runtimeClassName: nvidia in the device plugin's pods and in all "
+            "that want a GPU")});
+}
+
+}  // namespace
+
+void runtimes_of_node(Examination& look) {
+  if (!node_without_runtime(look)) not_the_default(look);
+}
+
+}  // namespace berth::doctor

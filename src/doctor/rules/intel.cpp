@@ -1,0 +1,136 @@
+// Rule XPU02: Intel's driver for Level Zero and OpenCL, which is not here, or does not know the
+// GPU.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// A processor's own GPU, where oneAPI's SYCL is set up and no other GPU is there to be meant.
+std::vector<PciFunction> own_gpu_for_sycl(Examination& look) {
+  const auto* adapter = look.see(look.facts.files.sycl_adapter);
+  if (adapter == nullptr || adapter->empty() || !gpus_on_bus(look, kVendorNvidia).empty() ||
+      !gpus_on_bus(look, kVendorAmd).empty())
+    return {};
+  return gpus_on_bus(look, kVendorIntel);
+}
+
+void not_installed(Examination& look) {
+  auto cards = cards_on_bus(look, kVendorIntel);
+  if (cards.empty()) cards = own_gpu_for_sycl(look);
+  if (cards.empty() || look.missing(cards.front().driver)) return;
+  Finding& finding = look.found(
+      text("programs cannot reach the Intel GPU at {}: its Level Zero driver is not installed",
+           cards.front().address));
+  finding.evidence.push_back(fmt::format("libze_intel_gpu.so.1: {}", tr("not there")));
+  finding.fix.push_back(on_system(look, "level_zero", ""));
+}
+
+const IntelKernel* row_for(const std::vector<IntelKernel>& rows, const PciFunction& gpu) {
+  const std::string id = fmt::format("{:04x}", gpu.device);
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [&](const IntelKernel& one) { return id.starts_with(one.begins); });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+/// The number of a build: of "24.31.30508" and of "1.6.31896", the version in its library's name,
+/// the third; 0 it has none.
+int build_of(std::string_view version) {
+  const Version parts = version_of(version);
+  return parts.size() > 2 ? parts[2] : 0;
+}
+
+void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
+  for (const PciFunction& gpu : gpus_on_bus(look, kVendorIntel)) {
+    const IntelKernel* row = row_for(look.knowledge.compatibility().intel_runtimes, gpu);
+    if (row == nullptr || build >= build_of(row->kernel)) continue;
+    Finding& finding = look.found(
+        text("Intel's compute runtime is older than the GPU at {}, and does not see it: {} is the "
+             "first release that knows it ({})",
+             gpu.address, row->kernel, row->name));
+    // Who has a processor's own GPU need not compute on it.
+    if (!is_intel_card(gpu)) finding.severity = Severity::kWarning;
+    finding.evidence = {
+        fmt::format("{} → {}", driver.path, driver.target),
+        fmt::format("/sys/bus/pci/devices/{}: 8086:{:04x}", gpu.address, gpu.device), row->source};
+    const OsRelease* system = look.see(look.facts.machine.system);
+    const bool is_ubuntu = system == nullptr || system->id == "ubuntu";
+    finding.fix.push_back(on_system_between(
+        look, "level_zero",
+        is_ubuntu
+            ? "sudo add-apt-repository -y ppa:kobuk-team/intel-graphics && sudo apt-get update"
+            : "",
+        "", text("in release {} or newer; in a container: in its image", row->kernel)));
+    return;
+  }
+}
+
+/// Of OpenVINO and PyOpenCL, which compute on such GPUs; PyTorch does not.
+bool computes_on_old_ones(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all != nullptr && std::any_of(all->begin(), all->end(), [](const Distribution& one) {
+           return one.name == "openvino" || one.name == "pyopencl";
+         });
+}
+
+/// Since 24.35 the GPUs of older processors have packages of their own, beside the ordinary ones.
+void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
+  const auto gpus = gpus_on_bus(look, kVendorIntel);
+  const auto& rows = look.knowledge.compatibility().intel_legacy;
+  const auto is_served = [&](const PciFunction& gpu) {
+    const IntelKernel* row = row_for(rows, gpu);
+    return row == nullptr || build <= build_of(row->kernel);
+  };
+  const auto* legacy = look.see(look.facts.files.intel_legacy);
+  if (gpus.empty() || legacy == nullptr || !legacy->empty() ||
+      std::any_of(gpus.begin(), gpus.end(), is_served))
+    return;
+  const IntelKernel& row = *row_for(rows, gpus.front());
+  Finding& finding = look.found(
+      text("Intel's compute runtime no longer serves the GPU at {} ({}): {} was the last release "
+           "whose ordinary packages do",
+           gpus.front().address, row.name, row.kernel));
+  if (!computes_on_old_ones(look))
+    finding.severity = Severity::kInfo;
+  else
+    finding.severity = Severity::kWarning;
+  finding.evidence = {fmt::format("{} → {}", driver.path, driver.target),
+                      fmt::format("libze_intel_gpu_legacy1.so.1: {}", tr("not there")), row.source};
+  finding.fix.push_back(
+      {"", text("add Intel's packages for older GPUs, which stand beside the ordinary ones: "
+                "intel-opencl-icd-legacy1 and intel-level-zero-gpu-legacy1, from the releases of "
+                "https://github.com/intel/compute-runtime, branch 24.35")});
+}
+
+void level_zero(Examination& look) {
+  const auto* driver = look.see(look.facts.files.intel_driver);
+  if (driver == nullptr) return;
+  if (driver->empty()) return not_installed(look);
+  // Distributions name it by other numbers now and then.
+  constexpr int kFirstNumber = 10'000;
+  const int build = build_of(driver->front().version());
+  if (build < kFirstNumber) return;
+  older_than_gpu(look, driver->front(), build);
+  if (look.findings().empty()) newer_than_gpu(look, driver->front(), build);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"XPU02", Layer::kLibraries, Severity::kError, true,
+     msgid("an Intel GPU without Level Zero, or with one that does not know it"), "FW*",
+     level_zero},
+});
+
+}  // namespace
+
+std::span<const Rule> intel_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor
