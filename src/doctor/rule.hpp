@@ -114,6 +114,7 @@ std::span<const Rule> launch_rules();    // that whoever starts a program gives,
 std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
+std::span<const Rule> rdma_rules();  // between machines
 std::span<const Rule> other_platform_rules();
 std::span<const Rule> left_out_rules();     // by the kernel
 std::span<const Rule> kernel_line_rules();  // what it says of them
