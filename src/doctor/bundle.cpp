@@ -101,6 +101,7 @@ Special special_of(Row& row) {
   node.gid = row.number("gid");
   node.major = row.number("major");
   node.minor = row.number("minor");
+  node.changed = row.number("changed");
   node.open_error = error == nullptr ? 0 : error->number;
   special.node = node;
   return special;
@@ -151,6 +152,7 @@ std::string special_to_json(const std::string& path, const Special& special) {
     row["gid"] = node.gid;
     row["major"] = node.major;
     row["minor"] = node.minor;
+    if (node.type == NodeType::kFile && node.changed != 0) row["changed"] = node.changed;
     error = node.open_error.value_or(0);
   }
   if (error != 0) row["open"] = name_of(kErrors, error, &NamedError::number);

@@ -19,6 +19,8 @@ struct Node {
   unsigned major = 0, minor = 0;  // devices
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // seconds since 1970
+  std::int64_t changed =
+      0;  // likewise: when it came to be there, or its rights changed; 0 not told
   /// Devices: errno that open(O_RDWR) would be refused with, 0: it is allowed; nullopt: not asked.
   std::optional<int> open_error;
 };

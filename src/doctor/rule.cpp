@@ -31,6 +31,7 @@ std::vector<Rule> all_rules() {
                            driver_install_rules(),
                            driver_answer_rules(),
                            driver_silence_rules(),
+                           vgpu_rules(),
                            xid_rules(),
                            other_platform_rules(),
                            left_out_rules(),

@@ -88,6 +88,7 @@ std::span<const Rule> driver_service_rules();
 std::span<const Rule> driver_install_rules();
 std::span<const Rule> driver_answer_rules();
 std::span<const Rule> driver_silence_rules();  // where it answers nothing
+std::span<const Rule> vgpu_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
 std::span<const Rule> library_rules();
