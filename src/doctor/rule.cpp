@@ -34,6 +34,7 @@ std::vector<Rule> all_rules() {
                            vgpu_rules(),
                            xid_rules(),
                            other_platform_rules(),
+                           rocm_rules(),
                            left_out_rules(),
                            kernel_line_rules(),
                            container_rules(),

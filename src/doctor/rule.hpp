@@ -117,6 +117,7 @@ std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
 std::span<const Rule> rdma_rules();  // between machines
 std::span<const Rule> other_platform_rules();
+std::span<const Rule> rocm_rules();         // beside nodes and code
 std::span<const Rule> left_out_rules();     // by the kernel
 std::span<const Rule> kernel_line_rules();  // what it says of them
 

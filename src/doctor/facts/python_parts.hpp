@@ -28,6 +28,7 @@ struct PythonParts {
   /// Of PATH, or of the package. Unreadable with error 0: no program was recorded.
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;
+  Fact<bool> amdsmi;  // AMD's module of that name can be imported, as a package or by PYTHONPATH
 };
 
 [[nodiscard]] PythonParts collect_python_parts(const Tree& tree,
