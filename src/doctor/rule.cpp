@@ -40,6 +40,7 @@ std::vector<Rule> all_rules() {
                            container_rules(),
                            container_system_rules(),
                            container_host_rules(),
+                           node_service_rules(),
                            visible_device_rules(),
                            environment_rules(),
                            shadow_rules(),

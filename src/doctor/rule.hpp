@@ -107,6 +107,7 @@ std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
+std::span<const Rule> node_service_rules();  // that give GPUs to jobs and pods
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> shadow_rules();    // libraries before libraries

@@ -47,6 +47,15 @@ struct ContainerEngines {
   Fact<bool> cgroup_v2;
 };
 
+/// What Slurm's daemon is told of this machine's GPUs.
+struct SlurmSettings {
+  std::string path;                 // "/etc/slurm/gres.conf"
+  std::vector<std::string> files;   // "/dev/nvidia0", lines for named nodes left out
+  bool by_nvml = false;             // AutoDetect=nvml
+  Fact<std::string> nvml_plugin;    // slurmd's gpu_nvml.so
+  Fact<std::string> plugin_folder;  // where its other plugins are
+};
+
 struct ContainerFacts {
   /// "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container"; absent: none.
   Fact<std::string> kind;
@@ -59,9 +68,13 @@ struct ContainerFacts {
   Fact<std::vector<std::string>> singularity_libraries;  // names in /.singularity.d/libs
   Fact<std::vector<std::string>> infiniband;             // names in /sys/class/infiniband
   ContainerEngines engines;
+  Fact<SlurmSettings> slurm;                       // absent: no slurmd, or no such file
+  Fact<std::vector<std::string>> plugin_sockets;   // in /var/lib/kubelet/device-plugins
+  Fact<std::vector<std::string>> kubelet_plugins;  // in /var/lib/kubelet/plugins
 };
 
 [[nodiscard]] ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<SlurmSettings> collect_slurm(const Tree& tree);
 [[nodiscard]] Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree);
 
 }  // namespace berth::doctor

@@ -153,6 +153,9 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
   facts.singularity_libraries = tree.list("/.singularity.d/libs");
   facts.infiniband = tree.list("/sys/class/infiniband");
   facts.engines = engines_of(tree);
+  facts.slurm = tree.watched([&] { return collect_slurm(tree); });
+  facts.plugin_sockets = tree.list("/var/lib/kubelet/device-plugins", 200);
+  facts.kubelet_plugins = tree.list("/var/lib/kubelet/plugins", 200);
   return facts;
 }
 
