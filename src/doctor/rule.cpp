@@ -63,6 +63,7 @@ std::vector<Rule> all_rules() {
                            processor_rules(),
                            instruction_rules(),
                            runtime_rules(),
+                           power_rules(),
                            rdma_rules(),
                            asked_rules()})
     all.insert(all.end(), group.begin(), group.end());

@@ -116,6 +116,7 @@ std::span<const Rule> launch_rules();    // that whoever starts a program gives,
 std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
+std::span<const Rule> power_rules();
 std::span<const Rule> rdma_rules();  // between machines
 std::span<const Rule> other_platform_rules();
 std::span<const Rule> rocm_rules();         // beside nodes and code
