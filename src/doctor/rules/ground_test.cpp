@@ -117,6 +117,17 @@ std::vector<Mutation> branch_mutations() {
 
 std::vector<Mutation> module_mutations() {
   return {
+      {"DRV33",
+       [](Facts& f) {
+         f.nvidia.unfinished = std::vector<UnfinishedPackage>{{"nvidia-dkms", "x"}};
+       }},
+      {"DRV37",
+       [](Facts& f) {
+         first_answer(f, [](GpuAnswer& gpu) {
+           gpu.name = std::string("NVIDIA GB200");
+           gpu.fabric_state = std::string("completed");
+         });
+       }},
       {"DRV01", unload},
       {"DRV02",
        [](Facts& f) {
@@ -205,18 +216,6 @@ std::vector<Mutation> state_mutations() {
          });
        }},
       {"DRV18", [](Facts& f) { f.nvidia.reboot_wanted_by = std::string("nvidia-dkms-550\n"); }},
-      {"DRV33",
-       [](Facts& f) {
-         f.nvidia.unfinished =
-             std::vector<UnfinishedPackage>{{"nvidia-dkms-550", "half-configured"}};
-       }},
-      {"DRV37",
-       [](Facts& f) {
-         first_answer(f, [](GpuAnswer& gpu) {
-           gpu.name = std::string("NVIDIA GB200");
-           gpu.fabric_state = std::string("completed");
-         });
-       }},
       {"DRV22", [](Facts& f) { f.driver.cuda_init = 805; }},
       {"DRV23",
        [](Facts& f) {
@@ -308,7 +307,6 @@ Facts all_unreadable() {
   nvidia.nodes = why;
   nvidia.mps_control = why;
   nvidia.unfinished = why;
-  nvidia.imex_channels = why;
   facts.driver = driver_not_asked();
   auto& process = facts.process;
   process.identity = why;
