@@ -108,6 +108,7 @@ Special special_of(Row& row) {
   node.major = row.number("major");
   node.minor = row.number("minor");
   node.is_empty = row.flag("empty");
+  node.changed = row.number("changed");
   node.open_error = error == nullptr ? 0 : error->number;
   special.node = node;
   return special;
@@ -159,6 +160,7 @@ std::string special_to_json(const std::string& path, const Special& special) {
     row["major"] = node.major;
     row["minor"] = node.minor;
     if (node.is_empty) row["empty"] = true;
+    if (node.type == NodeType::kFile && node.changed != 0) row["changed"] = node.changed;
     error = node.open_error.value_or(0);
   }
   if (error != 0) row["open"] = name_of(kErrors, error, &NamedError::number);

@@ -62,6 +62,7 @@ void each_fact_of_process(Process& process, Visit&& visit) {
   visit("quota_cores", process.quota_cores);
   visit("memlock_limit_bytes", process.memlock_limit_bytes);
   visit("stack_limit_bytes", process.stack_limit_bytes);
+  visit("address_space_limit_bytes", process.address_space_limit_bytes);
   visit("open_files_limit", process.open_files_limit);
   visit("processes_limit", process.processes_limit);
   visit("cgroup_processes_limit", process.cgroup_processes_limit);

@@ -134,6 +134,7 @@ Facts collect(const Sources& sources) {
   facts.files = collect_driver_files(sources.tree, sources.process);
   facts.container = collect_container(sources.tree, sources.process);
   facts.platform = collect_platform(sources.tree, sources.process);
+  facts.rdma = collect_rdma(sources.tree, facts.files.folders);
   facts.wsl = collect_wsl(sources.tree, facts.files.folders);
   facts.libraries = collect_libraries(sources.tree, sources.process.environment, sources.python);
   const auto unsearched = sources.python.empty()

@@ -70,6 +70,10 @@ struct OnnxRelease {
 struct KnownBad {
   std::string package, version, what, use, source;
 };
+struct AmdFirmware {
+  std::string release, what, source;
+  std::vector<std::string> targets;
+};
 /// A package that searches NVIDIA's wheels for CUDA's libraries; `call`: only when that is called.
 struct WheelSearcher {
   std::string package, versions, call, source;
@@ -166,6 +170,7 @@ struct Compatibility {
   std::vector<CupyWheel> cupy;
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
+  std::vector<AmdFirmware> amd_firmware;
   std::vector<PackagePair> pairs;
   std::vector<Opens> opens;
   std::vector<WheelSearcher> wheel_searchers;

@@ -16,6 +16,7 @@
 #include "doctor/facts/process.hpp"
 #include "doctor/facts/python.hpp"
 #include "doctor/facts/python_parts.hpp"
+#include "doctor/facts/rdma.hpp"
 #include "doctor/facts/toolchain.hpp"
 
 namespace berth::doctor {
@@ -31,6 +32,7 @@ struct Facts {
   PlatformFacts platform;
   RocmFacts rocm;
   WslFacts wsl;
+  RdmaFacts rdma;
   LibraryFacts libraries;
   PythonFacts python;
   PythonParts parts;

@@ -20,6 +20,8 @@ struct Node {
   std::uint64_t size = 0;
   bool is_empty = false;  // a file in which there is nothing, and not one whose content is unknown
   std::int64_t modified = 0;  // seconds since 1970
+  std::int64_t changed =
+      0;  // likewise: when it came to be there, or its rights changed; 0 not told
   /// Devices: errno that open(O_RDWR) would be refused with, 0: it is allowed; nullopt: not asked.
   std::optional<int> open_error;
 };

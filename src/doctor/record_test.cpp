@@ -158,6 +158,8 @@ TEST_CASE("a program's name is left out of what the kernel says of it") {
   CHECK(redacted_file("/proc/812/comm", "nvidia-persiste\n") == "nvidia-persiste\n");
   CHECK(redacted_file("/proc/812/stat", "812 (a) b) D 1 0\n") == "812 (…) D 1 0\n");
   CHECK(redacted_file("/proc/812/stat", "nonsense").empty());
+  CHECK(redacted_file("/proc/812/comm", "dpkg\n") == "dpkg\n");
+  CHECK(redacted_file("/proc/stat", "cpu 1 2\nbtime 1763800000\nctxt 5\n") == "btime 1763800000\n");
   CHECK(redacted_file("/proc/sys/kernel/osrelease", "6.8.0\n") == "6.8.0\n");
   CHECK(redacted_log("INFO: task secret:812 blocked for more than 120 seconds.\n") ==
         "INFO: task …:812 blocked for more than 120 seconds.\n");
@@ -187,6 +189,12 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
       told("/etc/systemd/system/ollama.service",
            "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
       "Environment=\"CUDA_VISIBLE_DEVICES=0\" \"OLLAMA_DEBUG=1\"\n");
+  CHECK(told("/etc/systemd/system/ollama.service",
+             "[Service]\nUser=ollama\nExecStart=secret\nPrivateDevices=yes\nGroup=render\n") ==
+        "User=ollama\nPrivateDevices=yes\nGroup=render\n");
+  CHECK(told("/etc/group", "secret:x:1:bob\nrender:x:992:bob,ollama\n") == "render:x:0:ollama\n");
+  CHECK(told("/etc/slurm/gres.conf", "# secret\nNodeName=secret Name=gpu File=/dev/nvidia0\n") ==
+        "NodeName=… Name=gpu File=/dev/nvidia0\n");
   CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
         "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
   CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",

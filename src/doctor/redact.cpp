@@ -128,6 +128,7 @@ constexpr auto kToldParameters =
     std::to_array<std::string_view>({"nvidia",
                                      "nouveau",
                                      "amdgpu",
+                                     "ttm.",
                                      "radeon",
                                      "i915",
                                      "xe.",
@@ -203,6 +204,10 @@ constexpr auto kPrograms = std::to_array<std::string_view>(
      "jupyter", "ipykernel", "text-generation", "whisper", "sglang"});
 constexpr auto kCompiles = std::to_array<std::string_view>(
     {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
+
+// Whether something is being installed is asked.
+constexpr auto kInstalls =
+    std::to_array<std::string_view>({"dpkg", "apt", "apt-get", "unattended-upgr"});
 
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
@@ -300,6 +305,12 @@ std::string redacted_hosts(std::string_view text, std::string_view own) {
 
 std::string redacted_file(std::string_view path, std::string_view text) {
   if (path == "/proc/cmdline") return redacted_command_line(text);
+  if (path == "/proc/stat") {
+    const auto at = text.find("btime ");
+    return at == std::string_view::npos
+               ? ""
+               : std::string(text.substr(at, text.find('\n', at) - at)) + "\n";
+  }
   const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
   if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
       parts[2].find_first_not_of("0123456789") != std::string_view::npos)
@@ -309,6 +320,7 @@ std::string redacted_file(std::string_view path, std::string_view text) {
     const std::string_view word = name.substr(0, name.find_first_of(")\n"));
     return name.starts_with("nv-") || name.starts_with("nvidia-") ||
            std::find(kCompiles.begin(), kCompiles.end(), word) != kCompiles.end() ||
+           std::find(kInstalls.begin(), kInstalls.end(), word) != kInstalls.end() ||
            (word.starts_with("python") &&
             word.find_first_not_of("0123456789.", 6) == std::string_view::npos);
   };

@@ -13,8 +13,8 @@ namespace berth::doctor {
 namespace {
 
 constexpr auto kEngineWords = std::to_array<std::string_view>(
-    {"nvidia", "runtime", "cgroup", "cdi", "exec-opts", "features", "shm-size", "containerd",
-     "version", "plugins", "imports", "runc"});
+    {"nvidia", "runtime", "cgroup", "cdi", "userns", "exec-opts", "features", "shm-size",
+     "containerd", "version", "plugins", "imports", "runc"});
 constexpr auto kMetadataKeys = std::to_array<std::string_view>(
     {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
 
@@ -120,6 +120,14 @@ std::string ollamas_settings(std::string_view text) {
   std::string told;
   for (std::string_view line : split(text, '\n')) {
     line = trim(line);
+    constexpr auto kRights = std::to_array<std::string_view>(
+        {"User=ollama", "User=root", "PrivateDevices=", "DevicePolicy=", "DeviceAllow="});
+    if (std::any_of(kRights.begin(), kRights.end(),
+                    [&](std::string_view begin) { return line.starts_with(begin); }))
+      told += std::string(line) + "\n";
+    if ((line.starts_with("Group=") || line.starts_with("SupplementaryGroups=")) &&
+        line.find("render") != std::string_view::npos)
+      told += std::string(line.substr(0, line.find('='))) + "=render\n";
     if (!line.starts_with(kKey)) continue;
     line.remove_prefix(kKey.size());
     std::string kept;
@@ -136,6 +144,39 @@ std::string ollamas_settings(std::string_view text) {
       if (is_read) kept += (kept.empty() ? "\"" : " \"") + std::string(one) + "\"";
     }
     if (!kept.empty()) told += std::string(kKey) + kept + "\n";
+  }
+  return told;
+}
+
+/// Of /etc/group whether Ollama's user may use the GPU's nodes.
+std::string render_group(std::string_view text) {
+  for (const std::string_view line : split(text, '\n'))
+    if (line.starts_with("render:")) {
+      const auto words = split(line, ':');
+      bool is_member = false;
+      if (words.size() == 4)
+        for (const std::string_view member : split(words[3], ','))
+          is_member = is_member || trim(member) == "ollama";
+      return std::string("render:x:0:") + (is_member ? "ollama" : "") + "\n";
+    }
+  return "";
+}
+
+/// Lines of gres.conf; the names of nodes stay away.
+std::string slurms_gpus(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    std::string kept;
+    for (const std::string_view word : split(trim(line.substr(0, line.find('#'))), ' ')) {
+      if (word.empty()) continue;
+      const std::string_view key = word.substr(0, word.find('='));
+      constexpr auto kTold = std::to_array<std::string_view>(
+          {"File", "file", "FILE", "AutoDetect", "Autodetect", "autodetect", "Name", "name"});
+      const bool is_told =
+          key.size() < word.size() && std::find(kTold.begin(), kTold.end(), key) != kTold.end();
+      kept += (kept.empty() ? "" : " ") + (is_told ? std::string(word) : std::string(key) + "=…");
+    }
+    if (!kept.empty()) told += kept + "\n";
   }
   return told;
 }
@@ -173,6 +214,8 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
     });
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
+  if (name == "gres.conf") return slurms_gpus(text);
+  if (path == "/etc/group") return render_group(text);
   if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);
   if (name == "kernel.json") return notebook_kernel(text);
   if (name == "direct_url.json") return without_hosts(text);

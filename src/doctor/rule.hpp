@@ -88,6 +88,7 @@ std::span<const Rule> driver_service_rules();
 std::span<const Rule> driver_install_rules();
 std::span<const Rule> driver_answer_rules();
 std::span<const Rule> driver_silence_rules();  // where it answers nothing
+std::span<const Rule> vgpu_rules();
 std::span<const Rule> xid_rules();
 std::span<const Rule> runtime_rules();
 std::span<const Rule> collective_rules();
@@ -108,6 +109,7 @@ std::span<const Rule> compiler_rules();   // and what they are compiled with
 std::span<const Rule> container_rules();
 std::span<const Rule> container_system_rules();
 std::span<const Rule> container_host_rules();
+std::span<const Rule> node_service_rules();  // that give GPUs to jobs and pods
 std::span<const Rule> visible_device_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> shadow_rules();    // libraries before libraries
@@ -116,8 +118,11 @@ std::span<const Rule> launch_rules();    // that whoever starts a program gives,
 std::span<const Rule> switch_rules();    // variables that switch the GPU off
 std::span<const Rule> processor_rules();
 std::span<const Rule> instruction_rules();  // that a processor lacks
+std::span<const Rule> power_rules();
+std::span<const Rule> rdma_rules();  // between machines
 std::span<const Rule> other_platform_rules();
 std::span<const Rule> intel_rules();        // and what computes on them
+std::span<const Rule> rocm_rules();         // beside nodes and code
 std::span<const Rule> left_out_rules();     // by the kernel
 std::span<const Rule> kernel_line_rules();  // what it says of them
 

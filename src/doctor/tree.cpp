@@ -218,7 +218,10 @@ Fact<std::vector<std::string>> Tree::list(const std::string& path, std::size_t m
   Descriptor fd = open(path, O_RDONLY | O_DIRECTORY, error);
   DIR* stream = fd ? ::fdopendir(fd.get()) : nullptr;
   if (stream == nullptr) {
-    if (!names.empty()) return names;
+    if (!names.empty()) {
+      if (recording_) recording_->folders[path] = names;
+      return names;
+    }
     return failed<std::vector<std::string>>(path, fd ? errno : error);
   }
   static_cast<void>(fd.release());
@@ -314,6 +317,7 @@ Fact<Node> Tree::node(const std::string& path, bool try_open) const {
   node.size = static_cast<std::uint64_t>(about.st_size);
   node.is_empty = node.type == NodeType::kFile && node.size == 0 && is_this_machine();
   node.modified = about.st_mtime;
+  node.changed = about.st_ctime;
   if (node.type == NodeType::kCharacter || node.type == NodeType::kBlock) {
     node.major = gnu_dev_major(about.st_rdev);
     node.minor = gnu_dev_minor(about.st_rdev);
@@ -321,6 +325,17 @@ Fact<Node> Tree::node(const std::string& path, bool try_open) const {
   }
   if (recording_) note(path, node);
   return node;
+}
+
+Fact<std::int64_t> Tree::changed(const std::string& path) const {
+  const std::string real = resolve(path).value_or(path);
+  const auto about = node(real);
+  if (about.is_unreadable()) return about.why();
+  if (!about || about->changed == 0) return {};
+  // The file of a bundle is as old as its copy.
+  if (!is_this_machine() && special(real) == nullptr) return {};
+  if (recording_) recording_->specials[real].node = *about;
+  return about->changed;
 }
 
 }  // namespace berth::doctor

@@ -59,6 +59,9 @@ class Tree {
   [[nodiscard]] Fact<std::string> resolve(const std::string& path) const;
   /// Follows links. `try_open`: devices only; the kernel is asked, nothing is opened.
   [[nodiscard]] Fact<Node> node(const std::string& path, bool try_open = false) const;
+  /// When a file came to be there, in seconds since 1970; a recording has it of those alone that
+  /// were asked for it, and of other recorded files it is absent.
+  [[nodiscard]] Fact<std::int64_t> changed(const std::string& path) const;
   [[nodiscard]] bool exists(const std::string& path) const { return node(path).has_value(); }
 
   /// What `read` makes of this tree; where it was refused a look on the way (EACCES and the like),

@@ -45,6 +45,7 @@ constexpr auto kWords = std::to_array<Words>({
     {"name", msgid("the GPUs' names")},
     {"nvcc", msgid("which nvcc is here")},
     {"nvml_init", msgid("whether NVML can be opened")},
+    {"address_space_limit_bytes", msgid("the limit of addresses")},
     {"open_files_limit", msgid("the limit of open files")},
     {"peer_pairs_unsupported", msgid("direct transfers between GPUs")},
     {"nvmlDeviceGetP2PStatus", msgid("direct transfers between GPUs")},

@@ -66,7 +66,7 @@ def other_names(machine):
     root = machine.folder / "root"
     homes = [home for home in HOMES if (root / home[1:]).is_dir()]
     rename = lambda text: re.sub(r"(?<![\w.-])(?:%s)(?=/|:|\"|$)" % "|".join(HOMES), NEW_HOME, text, flags=re.M)
-    for path in [*root.rglob("pyvenv.cfg"), *root.rglob("*.pth"), *root.rglob("direct_url.json"),
+    for path in [*root.rglob("pyvenv.cfg"), *root.rglob("kernel.json"), *root.rglob("*.pth"), *root.rglob("direct_url.json"),
                  *(machine.folder / name for name in ("environment", "process.json", "nodes.jsonl"))]:
         if path.is_file() and rename(path.read_text()) != path.read_text():
             path.write_text(rename(path.read_text()))

@@ -100,6 +100,11 @@ constexpr const char* kNoHip = msgid("ROCm is there, and shows this program no G
 constexpr const char* kNoExec = msgid(
     "a library lies where nothing may be run (noexec), or the process may map no more memory");
 constexpr const char* kOldNvcc = msgid("nvcc is older than the GPU that it is to compile for");
+constexpr const char* kCounters = msgid(
+    "only administrators may read the GPU's counters: options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, or --cap-add SYS_ADMIN");
+constexpr const char* kUnfinished = msgid("an installation of packages was broken off");
+constexpr const char* kSlurmFile = msgid("Slurm is told of a GPU that is not on this node");
 constexpr const char* kRejected = msgid("Secure Boot does not let the module in");
 constexpr const char* kOtherKernel = msgid("the module is not there for this kernel, or not built");
 constexpr const char* kWantsGpu = msgid("a program wants a GPU, and PyTorch sees none");
@@ -113,7 +118,7 @@ constexpr const char* kMissingRules = "LIB04 FW08 FW11 FW15 LIB03 LIB06 LIB07 EN
 constexpr const char* kOomRules = "RT02 RT01 ENV17";
 constexpr const char* kNoGpuRules =
     "FW01 FW13 FW14 DRV01 DRV02 DRV04 DRV05 LIB01 ENV01 ENV02 CTR01 CTR07 FW02 WSL01 WSL02";
-constexpr const char* kNoHipRules = "AMD01 AMD02 AMD06 ENV01 ENV02 ENV06 CTR19 HW02 FW07";
+constexpr const char* kNoHipRules = "AMD01 AMD02 AMD06 WSL05 ENV01 ENV02 ENV06 CTR19 HW02 FW07";
 constexpr const char* kUnknownRules = "DRV13 DRV11 DRV14 DRV12 CTR02";
 
 // Rows that name their cause first: the order is that of reading, not of importance.
@@ -271,6 +276,12 @@ constexpr auto kRows = std::to_array<Signature>({
     {"parts", "cannot find dgl c++ graphbolt library", 2, "FW26", kParts},
     {"parts", "has no attribute 'standardgpuresources'", 2, "FW21", kParts},
     {"missing-library", "library libcublas*is not found or cannot be loaded", 2, "LIB04", kMissing},
+    {"profiler", "err_nvgpuctrperm", 2, "", kCounters},
+    {"unfinished-packages", "dpkg was interrupted", 2, "DRV33", kUnfinished},
+    {"unfinished-packages", "error processing package nvidia", 2, "DRV33 DRV02", kUnfinished},
+    {"slurm-file", "can't stat gres.conf file", 2, "CTR25", kSlurmFile},
+    {"slurm-file", "gres/gpu count reported lower than configured", 2, "CTR25", kSlurmFile},
+    {"no-amdsmi", "no module named 'amdsmi'", 2, "FW29", kNoHip},
     {"home", "permission denied: '/.triton", 2, "ENV26", kHome},
     {"home", "permission denied: '/.cache", 2, "ENV26", kHome},
     {"home", "permission denied: '/.config/vllm", 2, "ENV26", kHome},
@@ -344,7 +355,9 @@ constexpr auto kRows = std::to_array<Signature>({
      kJax},
     {"nvvm", "libnvvm cannot be found", 2, "FW16 LIB10 ENV10", kNvvm},
     {"nvvm", "missing libdevice file", 2, "FW16 LIB10 ENV10", kNvvm},
-    {"no-gpu-wanted", "failed to infer device type", 1, kNoGpuRules, kVllm},
+    {"no-gpu-wanted", "failed to infer device type", 1,
+     "FW29 FW01 FW13 FW14 DRV01 DRV02 DRV04 DRV05 LIB01 ENV01 ENV02 CTR01 CTR07 FW02 WSL01 WSL02",
+     kVllm},
     {"no-gpu-wanted",
      "attempting to deserialize object on a cuda device but torch.cuda.is_available() is false", 1,
      kNoGpuRules, kWantsGpu},
@@ -361,7 +374,7 @@ constexpr auto kRows = std::to_array<Signature>({
     {"nccl", "ncclunhandledcudaerror", 1, "HW11 HW12 RT08 DRV23 FW02", kNccl},
     {"no-node", "error gathering device information while adding custom device", 2,
      "CTR19 CTR10 DRV11 HW02", kNoSuchNode},
-    {"pod", "insufficient nvidia.com/gpu", 1, "CTR17 CTR04 DRV01", kNoFreeGpu},
+    {"pod", "insufficient nvidia.com/gpu", 1, "CTR17 CTR04 CTR27 DRV01", kNoFreeGpu},
     {"scheduler", "requested node configuration is not available", 1, "", kScheduler},
     {"scheduler", "invalid generic resource (gres) specification", 2, "", kScheduler},
     {"no-hip-device", "no hip gpus are available", 1, kNoHipRules, kNoHip},

@@ -51,6 +51,15 @@ struct ContainerEngines {
   Fact<bool> claims_driver;                       // NVIDIA's for claims of pods (DRA)
 };
 
+/// What Slurm's daemon is told of this machine's GPUs.
+struct SlurmSettings {
+  std::string path;                 // "/etc/slurm/gres.conf"
+  std::vector<std::string> files;   // "/dev/nvidia0", lines for named nodes left out
+  bool by_nvml = false;             // AutoDetect=nvml
+  Fact<std::string> nvml_plugin;    // slurmd's gpu_nvml.so
+  Fact<std::string> plugin_folder;  // where its other plugins are
+};
+
 struct ContainerFacts {
   /// "docker", "podman", "kubernetes", "lxc", "apptainer", "flatpak", "container"; absent: none.
   Fact<std::string> kind;
@@ -65,9 +74,13 @@ struct ContainerFacts {
   Fact<std::string> box;  // "distrobox", "toolbox": one that shares the machine's /dev and home
   Fact<std::string> host_cuda;  // libcuda.so.1 of the machine around it, as the box sees it
   ContainerEngines engines;
+  Fact<SlurmSettings> slurm;                       // absent: no slurmd, or no such file
+  Fact<std::vector<std::string>> plugin_sockets;   // in /var/lib/kubelet/device-plugins
+  Fact<std::vector<std::string>> kubelet_plugins;  // in /var/lib/kubelet/plugins
 };
 
 [[nodiscard]] ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<SlurmSettings> collect_slurm(const Tree& tree);
 [[nodiscard]] Fact<std::vector<CdiSpec>> collect_cdi(const Tree& tree);
 
 }  // namespace berth::doctor

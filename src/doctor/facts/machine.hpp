@@ -87,7 +87,9 @@ struct MachineFacts {
   Fact<std::vector<std::string>> processes;  // names (comm) of those that can be seen
   Fact<std::vector<StuckProcess>> stuck;     // where NVIDIA's driver is
   Fact<bool> secure_boot;                    // absent: no UEFI
+  Fact<std::int64_t> started;                // the kernel, in seconds since 1970
   Fact<int> suspends;                        // since boot; absent: the kernel does not count
+  Fact<std::string> machine_maker;           // DMI: "Microsoft Corporation"
   Fact<std::string> machine_kind;            // DMI: "KVM", "PowerEdge R750"; absent: no DMI
   Fact<std::string> host_name_address;       // what /etc/hosts says of it
   Fact<std::string> host_name;
@@ -96,7 +98,13 @@ struct MachineFacts {
   /// Boxes at Thunderbolt and USB4 that nobody has let in: "Razer Core X". What is in them is on no
   /// bus.
   Fact<std::vector<std::string>> locked_out;
-  Fact<std::string> aspm_policy;  // "[default] performance powersave powersupersave"
+  Fact<std::uint64_t> memory_bytes;  // MemTotal
+  Fact<std::string> aspm_policy;     // "[default] performance powersave powersupersave"
+  Fact<bool> on_battery;             // absent: it has none, or does not tell
+  Fact<std::string> power_profile;   // of the firmware: "low-power", "balanced", "performance"
+  Fact<std::string> sbsa_source;     // of a Jetson: a file of apt's with CUDA for servers
+  /// Of a Jetson the mode it is in and the one with all its power: "15W", "MAXN".
+  Fact<std::string> jetson_mode, jetson_full_mode;
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;
   bool in_container = false;
 

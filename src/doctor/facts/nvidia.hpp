@@ -16,7 +16,8 @@ namespace berth::doctor {
 /// nvidia.ko of one kernel.
 struct ModuleFile {
   std::string kernel, path;
-  Fact<bool> is_signed;  // unreadable: it is compressed
+  Fact<bool> is_signed;             // unreadable: it is compressed
+  Fact<std::int64_t> changed = {};  // when it came to be there, in seconds since 1970
 };
 /// libcuda.so.570.124.06, and where it is.
 struct DriverLibrary {
@@ -34,6 +35,11 @@ struct DeviceNode {
 struct BuildLog {
   std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
   std::vector<std::string> lines;
+};
+
+/// A package that dpkg has begun to install, and not finished.
+struct UnfinishedPackage {
+  std::string name, status;  // "nvidia-dkms-550", "half-configured"
 };
 
 struct NvidiaFacts {
@@ -55,16 +61,21 @@ struct NvidiaFacts {
   Fact<std::vector<DeviceNode>> nodes;         // /dev/nvidia*
   /// What the kernel has given to drivers' nodes today: "nvidia-uvm" → 510, of /proc/devices.
   Fact<std::multimap<std::string, unsigned>> majors;
-  Fact<bool> modprobe_helper;          // nvidia-modprobe, with the right to create nodes
-  Fact<std::string> fabric_manager;    // version of what is installed; "": not known
-  Fact<std::string> reboot_wanted_by;  // packages; absent: none of Debian's says so
-  Fact<bool> akmods;                   // builds modules when a kernel starts for the first time
-  Fact<Node> mps_control;              // of the pipe folder that the variables name
+  Fact<std::vector<std::string>> imex_channels;  // names in /dev/nvidia-caps-imex-channels
+  Fact<bool> modprobe_helper;                    // nvidia-modprobe, with the right to create nodes
+  Fact<std::string> fabric_manager;              // version of what is installed; "": not known
+  Fact<std::string> gridd;                       // "/usr/bin/nvidia-gridd": of the driver for vGPUs
+  Fact<std::string> reboot_wanted_by;            // packages; absent: none of Debian's says so
+  /// Of the driver's packages and the kernel's. Absent: no list of dpkg's.
+  Fact<std::vector<UnfinishedPackage>> unfinished;
+  Fact<bool> akmods;       // builds modules when a kernel starts for the first time
+  Fact<Node> mps_control;  // of the pipe folder that the variables name
 
   [[nodiscard]] Fact<DeviceNode> node(std::string_view path) const;
 };
 
 [[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
+[[nodiscard]] Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree);
 [[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);
 [[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
     const Tree& tree, const Fact<std::vector<std::string>>& kernels);

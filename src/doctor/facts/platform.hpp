@@ -29,6 +29,13 @@ struct KfdNode {
   [[nodiscard]] bool integrated() const;
 };
 
+/// What the kernel gives programs of an AMD GPU: memory of its own (of a processor's GPU: set aside
+/// by the firmware), and the machine's.
+struct AmdMemory {
+  std::string address;
+  std::uint64_t own = 0, machines = 0;  // mem_info_vram_total, mem_info_gtt_total
+};
+
 struct RocmFacts {
   Fact<std::vector<KfdNode>> nodes;
   Fact<std::string> folder;   // a ROCm of this machine: "/opt/rocm"
@@ -38,7 +45,12 @@ struct RocmFacts {
   Fact<std::string> driver_release;  // of the ROCm that the installed amdgpu-dkms came with
   /// Targets that the rocBLAS which PyTorch takes was built for, else the machine's: "gfx1030".
   Fact<std::vector<std::string>> rocblas_targets;
-  std::string rocblas_folder;  // where they were read; "" nowhere
+  Fact<std::vector<AmdMemory>> memory;
+  Fact<std::string> linux_firmware;  // "20251125", of dpkg or pacman; absent: they do not tell
+  /// PyTorch's own libhsa-runtime64.so, where it is another one than the machine's ROCm has.
+  Fact<std::string> own_runtime;
+  Fact<std::string> wsl_runtime;  // dpkg's version of the runtime for WSL; absent: not installed
+  std::string rocblas_folder;     // where they were read; "" nowhere
   /// How the IOMMU treats AMD's GPUs: "identity", "DMA-FQ"; absent: it says nothing of them.
   Fact<std::vector<std::string>> iommu_types;
 };
@@ -92,6 +104,10 @@ struct OllamaService {
   };
   std::string unit;  // "/etc/systemd/system/ollama.service"
   std::map<std::string, Setting, std::less<>> variables;
+  /// "PrivateDevices=yes": what keeps it from the GPU's nodes; value "" nothing does.
+  Setting locked;
+  std::string user;     // that it runs as; "" root
+  bool grouped = true;  // that user, or the unit itself, has the groups of the GPU's nodes
 };
 
 /// A program that computes by ggml, in the PATH of the target: llama.cpp, whisper.cpp and their

@@ -43,6 +43,7 @@ struct ProcessFacts {
   Fact<double> quota_cores;                             // absent: none
   Fact<std::uint64_t> memlock_limit_bytes;              // absent: unlimited; so are the others
   Fact<std::uint64_t> stack_limit_bytes;                //
+  Fact<std::uint64_t> address_space_limit_bytes;        // ulimit -v
   Fact<std::uint64_t> open_files_limit;                 //
   Fact<std::uint64_t> processes_limit;                  // RLIMIT_NPROC
   Fact<std::uint64_t> cgroup_processes_limit;           // pids.max

@@ -38,6 +38,7 @@ struct PythonParts {
   Fact<std::string> ninja;
   Fact<std::vector<NotebookKernel>> kernels;
   Fact<OpenClFiles> opencl;
+  Fact<bool> amdsmi;  // AMD's module of that name can be imported, as a package or by PYTHONPATH
 };
 
 [[nodiscard]] PythonParts collect_python_parts(const Tree& tree,

@@ -178,6 +178,9 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
          "/run/host/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/host/usr/lib/libcuda.so.1",
          "/run/host/run/opengl-driver/lib/libcuda.so.1"});
   facts.engines = engines_of(tree);
+  facts.slurm = tree.watched([&] { return collect_slurm(tree); });
+  facts.plugin_sockets = tree.list("/var/lib/kubelet/device-plugins", 200);
+  facts.kubelet_plugins = tree.list("/var/lib/kubelet/plugins", 200);
   return facts;
 }
 

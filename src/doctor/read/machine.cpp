@@ -200,6 +200,62 @@ Fact<int> read_l4t(const Tree& tree) {
   return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
 }
 
+/// No supply from outside is on.
+Fact<bool> read_battery(const Tree& tree) {
+  const std::string folder = "/sys/class/power_supply";
+  const auto names = tree.list(folder, 100);
+  if (names.is_unreadable()) return names.why();
+  Fact<bool> on_battery;
+  for (const std::string& name : names.value_or({})) {
+    const std::string online = tree.line(folder + "/" + name + "/online").value_or("");
+    if (online == "1") return false;
+    if (online == "0") on_battery = true;
+  }
+  return on_battery;
+}
+
+/// "pmode:0001" of nvpmodel, and "< POWER_MODEL ID=1 NAME=15W >" of its table.
+void read_jetson_mode(const Tree& tree, MachineFacts& facts) {
+  const auto status = tree.line("/var/lib/nvpmodel/status");
+  const auto table = tree.read("/etc/nvpmodel.conf", 1 << 20);
+  if (status.is_unreadable()) facts.jetson_mode = status.why();
+  if (!status || !table || !status->starts_with("pmode:")) return;
+  const auto current = to_number(trim(std::string_view(*status).substr(6, 4)));
+  for (const std::string_view line : split(*table, '\n')) {
+    constexpr std::string_view kId = "POWER_MODEL ID=", kName = " NAME=";
+    const auto id = line.find(kId), name = line.find(kName);
+    if (trim(line).starts_with('#') || id == line.npos || name == line.npos) continue;
+    const auto number = to_number(line.substr(id + kId.size(), name - id - kId.size()));
+    const std::string_view rest = line.substr(name + kName.size());
+    const std::string mode(rest.substr(0, rest.find_first_of(" >")));
+    if (number && current && *number == *current) facts.jetson_mode = mode;
+    if (mode.starts_with("MAXN")) facts.jetson_full_mode = mode;
+  }
+}
+
+/// "MemTotal:       131072000 kB".
+Fact<std::uint64_t> read_memory(const Tree& tree) {
+  const auto line = tree.line("/proc/meminfo");
+  if (line.is_unreadable()) return line.why();
+  constexpr std::string_view kBegin = "MemTotal:";
+  if (!line || !line->starts_with(kBegin)) return {};
+  const std::string_view rest = trim(std::string_view(*line).substr(kBegin.size()));
+  const auto kib = to_number(rest.substr(0, rest.find(' ')));
+  return kib && *kib > 0 ? Fact<std::uint64_t>(static_cast<std::uint64_t>(*kib) << 10)
+                         : Fact<std::uint64_t>();
+}
+
+/// "btime 1763827200" of /proc/stat.
+Fact<std::int64_t> read_started(const Tree& tree) {
+  const auto text = tree.read("/proc/stat", 1 << 20);
+  if (text.is_unreadable()) return text.why();
+  const std::string all = text.value_or("");
+  for (const std::string_view line : split(all, '\n'))
+    if (line.starts_with("btime "))
+      if (const auto seconds = to_number(trim(line.substr(6)))) return *seconds;
+  return {};
+}
+
 }  // namespace
 
 Fact<bool> MachineFacts::has_module(std::string_view name) const {
@@ -220,7 +276,10 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   facts.processes = read_processes(tree);
   facts.stuck = collect_stuck(tree);
   facts.secure_boot = read_secure_boot(tree);
+  facts.memory_bytes = read_memory(tree);
+  facts.started = read_started(tree);
   facts.suspends = read_suspends(tree);
+  facts.machine_maker = tree.line("/sys/class/dmi/id/sys_vendor");
   facts.machine_kind = tree.line("/sys/class/dmi/id/product_name");
   facts.aspm_policy = tree.line("/sys/module/pcie_aspm/parameters/policy");
   facts.host_name = tree.line("/proc/sys/kernel/hostname");
@@ -231,9 +290,20 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   if (facts.is_jetson) {
     facts.tegra = read_tegra(tree);
     facts.l4t = read_l4t(tree);
+    read_jetson_mode(tree, facts);
+    facts.sbsa_source = tree.watched([&]() -> Fact<std::string> {
+      const std::string folder = "/etc/apt/sources.list.d";
+      for (const std::string& name : tree.list(folder, 200).value_or({}))
+        if (name.find("sbsa") != std::string::npos) return folder + "/" + name;
+      return {};
+    });
   }
   facts.is_virtual = is_virtual(tree);
   facts.is_laptop = is_laptop(tree);
+  if (facts.is_laptop) {
+    facts.on_battery = read_battery(tree);
+    facts.power_profile = tree.line("/sys/firmware/acpi/platform_profile");
+  }
   facts.in_container = in_container(tree);
   return facts;
 }

@@ -63,7 +63,7 @@ void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
       const std::string path = folder + "/" + version + "/" + kernel;
       // Beside the kernels: links "source" and "kernel-…", and "build", which a failed one leaves.
       const bool is_kernel = !kernel.empty() && kernel.front() >= '0' && kernel.front() <= '9';
-      if (is_kernel && !known) found.push_back({kernel, path, Unreadable{path, 0}});
+      if (is_kernel && !known) found.push_back({kernel, path, Unreadable{path, 0}, {}});
     }
   }
 }
@@ -99,7 +99,7 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
     if (listed.is_unreadable()) return listed.why();
     std::string path = listed.value_or("");
     if (path.empty()) path = from_folders(tree, folder);
-    if (!path.empty()) found.push_back({kernel, path, is_signed(tree, path)});
+    if (!path.empty()) found.push_back({kernel, path, is_signed(tree, path), tree.changed(path)});
   }
   add_built(tree, found);
   return found;

@@ -51,7 +51,7 @@ Fact<std::vector<ModprobeLine>> read_modprobe(const Tree& tree) {
         const std::string_view row = trim(line);
         if (row.starts_with('#')) continue;
         constexpr auto kModules =
-            std::to_array<std::string_view>({"nvidia", "nouveau", "amdgpu", "i915", "xe"});
+            std::to_array<std::string_view>({"nvidia", "nouveau", "amdgpu", "i915", "xe", "vfio"});
         if (std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
               return row.find(module) != std::string_view::npos;
             }))
@@ -255,9 +255,16 @@ NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process) {
   facts.firmware = tree.watched([&] { return read_firmware(tree); });
   facts.nodes = read_nodes(tree);
   facts.majors = read_majors(tree);
+  facts.imex_channels = tree.list("/dev/nvidia-caps-imex-channels");
   facts.modprobe_helper = read_helper(tree);
   read_fabric_manager(tree, facts);
+  facts.gridd = tree.watched([&]() -> Fact<std::string> {
+    for (const char* path : {"/usr/bin/nvidia-gridd", "/usr/sbin/nvidia-gridd"})
+      if (tree.exists(path)) return std::string(path);
+    return {};
+  });
   facts.reboot_wanted_by = tree.read("/run/reboot-required.pkgs");
+  facts.unfinished = collect_unfinished(tree);
   const auto akmods = tree.node("/usr/sbin/akmods");
   facts.akmods = akmods.is_unreadable() ? Fact<bool>(akmods.why()) : akmods.has_value();
   facts.mps_control =

@@ -144,6 +144,7 @@ void limits_from(std::string_view limits, ProcessFacts& facts) {
   };
   facts.memlock_limit_bytes = soft("Max locked memory");
   facts.stack_limit_bytes = soft("Max stack size");
+  facts.address_space_limit_bytes = soft("Max address space");
   facts.open_files_limit = soft("Max open files");
   facts.processes_limit = soft("Max processes");
 }
@@ -169,8 +170,8 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   if (const auto limits = part(folder + "/limits", 1 << 14))
     limits_from(*limits, facts);
   else
-    facts.memlock_limit_bytes = facts.stack_limit_bytes = facts.open_files_limit =
-        facts.processes_limit = limits.why();
+    facts.memlock_limit_bytes = facts.stack_limit_bytes = facts.address_space_limit_bytes =
+        facts.open_files_limit = facts.processes_limit = limits.why();
   facts.has_account = Unreadable{"has_account", 0};
   const auto passwd = part(found.root + "/etc/passwd", 1 << 20);
   const auto services = part(found.root + "/etc/nsswitch.conf", 1 << 16);

@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "doctor/read/place.hpp"
+#include "doctor/read/rocm.hpp"
 #include "model/cpu_list.hpp"
 
 namespace berth::doctor {
@@ -299,6 +300,12 @@ RocmFacts collect_rocm(const Tree& tree, const Fact<Environment>& environment,
   if (environment.is_unreadable()) facts.library.doubt(environment.why());
   read_rocblas(tree, python, facts);
   facts.iommu_types = iommu_types(tree);
+  facts.memory = tree.watched([&] { return collect_amd_memory(tree); });
+  // Of a machine without such a GPU nobody asks for the rest.
+  if (!facts.nodes.is_absent())
+    facts.linux_firmware = tree.watched([&] { return collect_linux_firmware(tree); });
+  facts.wsl_runtime = collect_wsl_runtime(tree);
+  facts.own_runtime = tree.watched([&] { return collect_own_runtime(tree, python); });
   return facts;
 }
 

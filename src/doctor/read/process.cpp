@@ -132,6 +132,7 @@ ProcessFacts own_process() {
   if (budget.quota_cores) facts.quota_cores = *budget.quota_cores;
   facts.memlock_limit_bytes = limit(RLIMIT_MEMLOCK);
   facts.stack_limit_bytes = limit(RLIMIT_STACK);
+  facts.address_space_limit_bytes = limit(RLIMIT_AS);
   facts.open_files_limit = limit(RLIMIT_NOFILE);
   facts.processes_limit = limit(RLIMIT_NPROC);
   read_processes_limit("/proc/self", facts);

@@ -95,6 +95,61 @@ void read_settings(const std::string& text, const std::string& file, OllamaServi
 
 }  // namespace
 
+namespace {
+
+/// What systemd is told of the server's rights; the last line counts, and groups add up.
+struct UnitRights {
+  std::string user, devices, groups;
+  OllamaService::Setting locked;
+  bool allows_gpu = false;
+};
+
+void read_rights(const std::string& text, const std::string& file, UnitRights& rights) {
+  for (const std::string_view row : split(text, '\n')) {
+    const std::string_view line = trim(row);
+    const std::string_view key = line.substr(0, line.find('='));
+    const std::string value(trim(line.substr(std::min(key.size() + 1, line.size()))));
+    const bool yes = value == "yes" || value == "true" || value == "on" || value == "1";
+    if (key == "User") rights.user = printable(value);
+    if (key == "SupplementaryGroups" || key == "Group") rights.groups += " " + value;
+    if (key == "DeviceAllow") {
+      for (const char* node : {"nvidia", "drm", "kfd", "/dev/dri"})
+        rights.allows_gpu = rights.allows_gpu || value.find(node) != std::string::npos;
+    }
+    if ((key == "PrivateDevices" && yes) ||
+        (key == "DevicePolicy" && (value == "closed" || value == "strict")))
+      rights.locked = {printable(line), file};
+    else if (key == "PrivateDevices" && rights.locked.value.starts_with("PrivateDevices"))
+      rights.locked = {};
+    else if (key == "DevicePolicy" && rights.locked.value.starts_with("DevicePolicy"))
+      rights.locked = {};
+  }
+}
+
+/// "render:x:992:ollama,ada".
+bool is_in_groups(const Tree& tree, const std::string& user) {
+  const auto text = tree.read("/etc/group", 1 << 20);
+  const std::string all = text.value_or("");
+  for (const std::string_view line : split(all, '\n')) {
+    const auto words = split(line, ':');
+    if (words.size() != 4 || words[0] != "render") continue;
+    for (const std::string_view member : split(words[3], ','))
+      if (trim(member) == user) return true;
+    return false;
+  }
+  return true;  // there is no such group, or nobody could look
+}
+
+void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& service) {
+  if (!rights.allows_gpu || rights.locked.value.starts_with("PrivateDevices"))
+    service.locked = rights.locked;
+  service.user = rights.user == "root" ? "" : rights.user;
+  service.grouped = service.user.empty() || rights.groups.find("render") != std::string::npos ||
+                    is_in_groups(tree, service.user);
+}
+
+}  // namespace
+
 /// The unit, and the files that `systemctl edit` adds to it.
 Fact<OllamaService> collect_ollama_service(const Tree& tree) {
   for (const char* folder :
@@ -104,7 +159,9 @@ Fact<OllamaService> collect_ollama_service(const Tree& tree) {
     const auto text = tree.read(service.unit);
     if (text.is_unreadable()) return text.why();
     if (!text) continue;
+    UnitRights rights;
     read_settings(*text, service.unit, service);
+    read_rights(*text, service.unit, rights);
     const std::string more = "/etc/systemd/system/ollama.service.d";
     const auto names = tree.list(more, 50);
     if (names.is_unreadable()) return names.why();
@@ -113,7 +170,9 @@ Fact<OllamaService> collect_ollama_service(const Tree& tree) {
       const auto added = tree.read(more + "/" + name);
       if (added.is_unreadable()) return added.why();
       read_settings(added.value_or(""), more + "/" + name, service);
+      read_rights(added.value_or(""), more + "/" + name, rights);
     }
+    judge_rights(tree, rights, service);
     return service;
   }
   return {};

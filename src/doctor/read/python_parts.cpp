@@ -178,6 +178,15 @@ Fact<OpenClFiles> read_opencl(const Tree& tree, const Fact<Environment>& environ
   return found;
 }
 
+/// A folder of that name in any entry of sys.path, with or without a package's own list.
+Fact<bool> has_amdsmi(const Tree& tree, const PythonFacts& python) {
+  if (python.torch.is_unreadable()) return python.torch.why();
+  if (!python.torch || !python.torch->hip) return {};
+  if (!python.path) return python.path.map([](const auto&) { return false; });
+  return std::any_of(python.path->begin(), python.path->end(),
+                     [&](const PathEntry& entry) { return tree.exists(entry.folder + "/amdsmi"); });
+}
+
 }  // namespace
 
 PythonParts collect_python_parts(const Tree& tree, const Fact<Environment>& environment,
@@ -195,6 +204,7 @@ PythonParts collect_python_parts(const Tree& tree, const Fact<Environment>& envi
   parts.opencl.doubt(environment);
   parts.kernels = tree.watched([&] { return read_kernels(tree, environment, python); });
   parts.kernels.doubt(environment);
+  parts.amdsmi = tree.watched([&] { return has_amdsmi(tree, python); });
   return parts;
 }
 

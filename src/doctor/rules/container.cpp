@@ -233,9 +233,14 @@ void driver_in_image(Examination& look) {
   const auto* cuda = look.see(look.facts.files.cuda);
   const auto* module = look.see(look.facts.files.kernel_module);
   if (cuda == nullptr || module == nullptr || cuda->empty()) return;
-  const LibraryFile& wins = cuda->front();
-  if (wins.version().empty() || wins.version() == *module || contains(wins.path, "/compat/"))
-    return;
+  // Tools of the driver's, which an image may bring for nvidia-smi, have NVML's library alone.
+  const auto is_own = [&](const LibraryFile& one) {
+    return !one.version().empty() && one.version() != *module && !contains(one.path, "/compat/");
+  };
+  const auto* nvml = look.see(look.facts.files.nvml);
+  const bool by_nvml = !is_own(cuda->front()) && nvml != nullptr && !nvml->empty();
+  const LibraryFile& wins = by_nvml ? nvml->front() : cuda->front();
+  if (!is_own(wins)) return;
   // The container toolkit itself puts an image's compatibility library before the driver's, where
   // the GPU takes it.
   const auto& compat = look.facts.files.compat;

@@ -143,6 +143,24 @@ bool is_rootless_docker(Examination& look) {
   return contains(variable_or_empty(look, "DOCKER_HOST"), "/run/user/");
 }
 
+/// Root in a container is nobody outside, who may not write the device rules of the toolkit's hook.
+void remapped_users(Examination& look) {
+  const auto& engines = look.facts.container.engines;
+  const std::string* settings = look.see(engines.daemon_json);
+  const std::string* config = look.see(engines.toolkit_config);
+  if (settings == nullptr || config == nullptr || !contains(*settings, "\"userns-remap\"") ||
+      toml_sets(*config, "mode", "\"cdi\"") || toml_sets(*config, "no-cgroups", "true"))
+    return;
+  Finding& finding = look.found(
+      text("this Docker gives containers other users than the machine's, which NVIDIA's hook may "
+           "not serve"));
+  finding.severity = Severity::kInfo;
+  finding.evidence = {"/etc/docker/daemon.json: userns-remap",
+                      "https://github.com/NVIDIA/nvidia-container-toolkit/issues/648"};
+  finding.fix.push_back({"docker run --userns=host --gpus all IMAGE",
+                         text("where a container with a GPU does not start")});
+}
+
 void docker_flavour(Examination& look) {
   if (!is_machine_with_driver(look)) return;
   const auto& engines = look.facts.container.engines;
@@ -161,7 +179,7 @@ void docker_flavour(Examination& look) {
          text("takes GPUs from containers of a Docker with root on the same machine")});
     return;
   }
-  if (packaged) return;
+  if (packaged) return remapped_users(look);
   const auto* snap = look.see(engines.docker_snap);
   const auto* desktop = look.see(engines.docker_desktop);
   if (snap == nullptr && desktop == nullptr) return;

@@ -1,4 +1,5 @@
-// Rules DRV17, DRV18: what is installed of the driver, and what an update has left to be done.
+// Rules DRV17, DRV18, DRV33: what is installed of the driver, and what an update has left to be
+// done.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -127,11 +128,43 @@ void reboot_pending(Examination& look) {
     next_kernel_without_module(look, *running, *kernels);
 }
 
+/// dpkg has stopped in the middle, and every later command of apt's stops there as well.
+void unfinished(Examination& look) {
+  if (look.facts.machine.in_container || (nvidia_gpus(look).empty() && !is_loaded(look, "nvidia")))
+    return;
+  const auto* packages = look.see(look.facts.nvidia.unfinished);
+  if (packages == nullptr || packages->empty()) return;
+  const auto is_drivers = [](const UnfinishedPackage& one) {
+    return !one.name.starts_with("linux-headers-") && !one.name.starts_with("linux-image-");
+  };
+  const auto first = std::find_if(packages->begin(), packages->end(), is_drivers);
+  // A kernel's alone waits for a module only where one is built.
+  if (first == packages->end() && look.see(look.facts.nvidia.source) == nullptr) return;
+  // It runs just now, or what waits for it is.
+  for (const std::string& name : look.facts.machine.processes.value_or({}))
+    if (name == "dpkg" || name == "apt-get" || name == "apt" || name.starts_with("unattended-upgr"))
+      return;
+  Finding& finding = look.found(
+      text("the installation of {} was not finished: every further one stops there, and the driver "
+           "stays in parts",
+           (first == packages->end() ? packages->front() : *first).name));
+  if (is_not_loaded(look, "nvidia")) finding.severity = Severity::kError;
+  for (const UnfinishedPackage& one : *packages)
+    finding.evidence.push_back(
+        fmt::format("/var/lib/dpkg/status: {}: {}", printable(one.name), printable(one.status)));
+  finding.evidence.emplace_back("https://github.com/compiler-explorer/infra/issues/1722");
+  finding.fix.push_back({"sudo dpkg --configure -a && sudo apt-get -f install",
+                         text("goes on where it stopped; if a module cannot be built, its message "
+                              "says why")});
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV17", Layer::kDriver, Severity::kWarning, false, msgid("two installs of the driver"),
      "DRV05", two_installs},
     {"DRV18", Layer::kDriver, Severity::kWarning, true,
      msgid("an update of driver or kernel that waits for a reboot"), "DRV11", reboot_pending},
+    {"DRV33", Layer::kDriver, Severity::kWarning, true,
+     msgid("a driver whose installation was not finished"), "", unfinished},
 });
 
 }  // namespace

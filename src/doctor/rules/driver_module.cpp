@@ -9,6 +9,7 @@
 #include "doctor/rules/kernel_lines.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -99,7 +100,16 @@ void module_not_for_kernel(Examination& look) {
   if (files->empty()) finding.evidence.push_back(text("{} is there", *source));
   finding.evidence.push_back(text("no nvidia.ko under /lib/modules/{}", *kernel));
   for (const ModuleFile& file : *files) finding.evidence.push_back(text("{} is there", file.path));
-  finding.fix.push_back(on_system(look, "module", "", pasted(*kernel)));
+  // Proxmox calls itself Debian, and its kernels' headers otherwise.
+  if (kernel->ends_with("-pve"))
+    finding.fix.push_back(
+        {fmt::format("sudo apt install {}-headers-{}\nsudo dkms autoinstall -k {} "
+                     "&& sudo modprobe nvidia",
+                     is_older(*kernel, "6.5") ? "pve" : "proxmox", pasted(*kernel),
+                     pasted(*kernel)),
+         text("builds it for this kernel, where the driver came with DKMS")});
+  else
+    finding.fix.push_back(on_system(look, "module", "", pasted(*kernel)));
   if (!files->empty())
     finding.fix.push_back(
         {"sudo reboot", text("and choose kernel {} in the boot menu", files->back().kernel)});
@@ -191,6 +201,31 @@ void nouveau(Examination& look) {
                         "", text("after NVIDIA's driver is installed")));
 }
 
+/// The machine was started after the module's file came to be there, and another one was loaded: a
+/// reboot will do the same again.
+bool was_there_at_start(Examination& look, Finding& finding) {
+  const std::string* kernel = look.see(look.facts.machine.kernel);
+  const auto* files = look.see(look.facts.nvidia.modules_on_disk);
+  const ModuleFile* file =
+      files != nullptr && kernel != nullptr ? file_for(*files, *kernel) : nullptr;
+  const std::int64_t* started = look.see(look.facts.machine.started);
+  // A day, for clocks that were set later.
+  constexpr std::int64_t kDay = 86'400;
+  if (file == nullptr || started == nullptr || !file->changed || *file->changed + kDay > *started)
+    return false;
+  finding.evidence.push_back(
+      text("{} was there before this start of the machine: another reboot does not mend it",
+           file->path));
+  finding.evidence.emplace_back("https://github.com/openSUSE/nvidia-driver-G06/issues/25");
+  finding.fix.push_back(
+      {"modinfo -F version nvidia",
+       text("if that is the library's version, an older module lies in the initial RAM disk, and "
+            "the next command mends it; else install module and library from one source, in one "
+            "version")});
+  finding.fix.push_back(on_system(look, "initramfs", ""));
+  return true;
+}
+
 void driver_mismatch(Examination& look) {
   if (!may_concern_nvidia(look.facts)) return;
   const auto& driver = look.facts.driver;
@@ -222,6 +257,7 @@ void driver_mismatch(Examination& look) {
                   "--gpus or --device nvidia.com/gpu=all, install no driver in it")});
     return;
   }
+  if (was_there_at_start(look, finding)) return;
   finding.fix.push_back({"sudo reboot", text("loads the module that fits the library")});
   finding.fix.push_back(
       {"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia",

@@ -1,4 +1,5 @@
-// Rules DRV15, DRV16, DRV22: the services beside the driver: fabric manager, persistence, MPS.
+// Rules DRV15, DRV16, DRV22, DRV37: the services beside the driver: fabric manager, persistence,
+// MPS.
 #include <algorithm>
 #include <array>
 
@@ -6,6 +7,7 @@
 #include "base/text.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -161,6 +163,39 @@ void mps(Examination& look) {
                          text("ends it: programs then use the GPU without MPS")});
 }
 
+/// GB200 and GB300: NVLink between machines, whose memory is shared by way of a channel of IMEX.
+void no_imex_channel(Examination& look) {
+  const auto& gpus = answers(look);
+  const bool linked = std::any_of(gpus.begin(), gpus.end(), [](const GpuAnswer& gpu) {
+    const std::string name = gpu.name.value_or("");
+    return gpu.fabric_state.value_or("") == "completed" &&
+           (contains(name, "GB200") || contains(name, "GB300"));
+  });
+  if (!linked || variable_or_empty(look, "NCCL_MNNVL_ENABLE") == "0") return;
+  const auto* channels = look.see(look.facts.nvidia.imex_channels);
+  if (look.facts.nvidia.imex_channels.is_unreadable() ||
+      (channels != nullptr && !channels->empty()))
+    return;
+  Finding& finding =
+      look.found(text("there is no IMEX channel: over NVLink the GPUs reach none of another "
+                      "machine"));
+  // What one machine has to itself needs none.
+  if (!spans_machines(look)) finding.severity = Severity::kInfo;
+  finding.evidence = {fmt::format("/dev/nvidia-caps-imex-channels/channel0: {}", tr("not there")),
+                      text("NVML: the fabric's state is “{}”", "completed"),
+                      "https://github.com/NVIDIA/nccl/issues/1925"};
+  if (look.facts.machine.in_container)
+    finding.fix.push_back({"docker run --gpus all -e NVIDIA_IMEX_CHANNELS=0 IMAGE",
+                           text("in Kubernetes a ComputeDomain of NVIDIA's DRA driver")});
+  else
+    finding.fix.push_back(
+        {"echo 'options nvidia NVreg_CreateImexChannel0=1' | sudo tee "
+         "/etc/modprobe.d/nvidia-imex.conf\nsudo systemctl enable --now nvidia-imex && sudo reboot",
+         text("with the addresses of all machines of the domain in "
+              "/etc/nvidia-imex/nodes_config.cfg")});
+  finding.fix.push_back({"export NCCL_MNNVL_ENABLE=0", text("until then: by the network")});
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"DRV15", Layer::kDriver, Severity::kFatal, true,
      msgid("NVSwitches whose fabric manager does not run"), "DRV13 FW* RT*", fabric_manager},
@@ -168,6 +203,8 @@ constexpr auto kRules = std::to_array<Rule>({
      persistence_off},
     {"DRV22", Layer::kDriver, Severity::kError, true, msgid("an MPS daemon out of reach"), "FW*",
      mps},
+    {"DRV37", Layer::kDriver, Severity::kWarning, true,
+     msgid("NVLink between machines without an IMEX channel"), "", no_imex_channel},
 });
 
 }  // namespace

@@ -207,6 +207,29 @@ void nccl_interface(Examination& look, const std::vector<std::string>& interface
                       interfaces);
 }
 
+/// All that it names are there, and none has a link: NCCL takes a port that is up alone.
+void adapters_down(Examination& look, std::string_view value, bool exact) {
+  const char* name = "NCCL_IB_HCA";
+  const auto* ports = look.see(look.facts.rdma.ports);
+  if (ports == nullptr) return;
+  std::vector<std::string> down;
+  for (std::string_view one : split(value.substr(exact ? 1 : 0), ',')) {
+    one = trim(one.substr(0, one.find(':')));
+    for (const RdmaPort& port : *ports) {
+      if (exact ? port.adapter != one : !port.adapter.starts_with(one)) continue;
+      if (port.state == "ACTIVE") return;
+      down.push_back(fmt::format("{}/state: {}", port.path, printable(port.state)));
+    }
+  }
+  if (down.empty()) return;
+  Finding& finding =
+      look.found(text("{} names {}, and no port of it is up: NCCL goes by plain TCP", name, value));
+  finding.evidence = std::move(down);
+  finding.evidence.push_back(shown_variable(look, name));
+  finding.fix.push_back(
+      {"ibstat", text("INIT waits for a subnet manager, DOWN for a cable or its other end")});
+}
+
 /// "mlx5_0:1,mlx5_1", "=mlx5_0", "^mlx5_3": by their beginnings, but behind "=".
 void infiniband_adapters(Examination& look) {
   const char* name = "NCCL_IB_HCA";
@@ -216,7 +239,8 @@ void infiniband_adapters(Examination& look) {
   if (adapters == nullptr || adapters->empty()) return;
   const bool exact = value.starts_with('=');
   for (std::string_view one : split(std::string_view(value).substr(exact ? 1 : 0), ','))
-    if (is_there(trim(one.substr(0, one.find(':'))), *adapters, exact)) return;
+    if (is_there(trim(one.substr(0, one.find(':'))), *adapters, exact))
+      return adapters_down(look, value, exact);
   Finding& finding = look.found(text("{} names {}, and there is no such adapter", name, value));
   finding.evidence = {shown_variable(look, name),
                       fmt::format("/sys/class/infiniband: {}", fmt::join(*adapters, " "))};

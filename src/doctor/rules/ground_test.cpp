@@ -117,6 +117,17 @@ std::vector<Mutation> branch_mutations() {
 
 std::vector<Mutation> module_mutations() {
   return {
+      {"DRV33",
+       [](Facts& f) {
+         f.nvidia.unfinished = std::vector<UnfinishedPackage>{{"nvidia-dkms", "x"}};
+       }},
+      {"DRV37",
+       [](Facts& f) {
+         first_answer(f, [](GpuAnswer& gpu) {
+           gpu.name = std::string("NVIDIA GB200");
+           gpu.fabric_state = std::string("completed");
+         });
+       }},
       {"DRV01", unload},
       {"DRV02",
        [](Facts& f) {
@@ -299,6 +310,7 @@ Facts all_unreadable() {
   nvidia.libraries = why;
   nvidia.nodes = why;
   nvidia.mps_control = why;
+  nvidia.unfinished = why;
   facts.driver = driver_not_asked();
   auto& process = facts.process;
   process.identity = why;

@@ -141,6 +141,43 @@ void gpu_unbound(Examination& look) {
   }
 }
 
+/// What gives this GPU to vfio-pci at every start, as people set it up for a virtual machine.
+struct Binding {
+  std::string evidence, file;  // file: of modprobe's; "" the kernel's command line
+};
+Binding binding_of(Examination& look, const PciFunction& gpu) {
+  const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
+    if (line.text.starts_with("options vfio") && contains(line.text, id))
+      return {line.file + ": " + printable(line.text), line.file};
+  const std::string given = look.facts.platform.command_line.value_or("");
+  for (const std::string_view word : split(given, ' '))
+    if (word.starts_with("vfio-pci.ids=") && contains(word, id))
+      return {"/proc/cmdline: " + printable(word), ""};
+  return {};
+}
+
+void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
+  finding.fix.push_back({"", text("it was given to a virtual machine: take it back there first")});
+  const Binding binding = binding_of(look, gpu);
+  if (binding.evidence.empty()) return;
+  finding.evidence.push_back(binding.evidence);
+  if (binding.file.empty())
+    finding.fix.push_back(
+        {"sudo sed -i 's/vfio-pci.ids=[^ \"]*//' /etc/default/grub\n"
+         "sudo update-grub && sudo reboot",
+         text("if no virtual machine shall have it any more: the word gives it away at every "
+              "start")});
+  else
+    finding.fix.push_back(on_system_between(
+        look, "initramfs",
+        fmt::format("sudo sed -i '/{:04x}:{:04x}/d' {}", gpu.vendor, gpu.device,
+                    pasted(binding.file)),
+        "",
+        text("if no virtual machine shall have it any more: the line gives it away at every "
+             "start")));
+}
+
 /// A card of AMD's or Intel's that a virtual machine has, where there is no other of that vendor.
 void given_away(Examination& look, const std::vector<PciFunction>& functions) {
   for (const std::uint32_t vendor : {kVendorAmd, kVendorIntel}) {
@@ -163,8 +200,7 @@ void given_away(Examination& look, const std::vector<PciFunction>& functions) {
     if (kept || !wanted) finding.severity = Severity::kInfo;
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → vfio-pci", given->address));
-    finding.fix.push_back(
-        {"", text("it was given to a virtual machine: take it back there first")});
+    take_back(look, finding, *given);
   }
 }
 
@@ -191,8 +227,7 @@ void gpu_bound_elsewhere(Examination& look) {
     finding.evidence.push_back(
         fmt::format("/sys/bus/pci/devices/{}/driver → {}", one.address, *driver));
     if (*driver == "vfio-pci") {
-      finding.fix.push_back(
-          {"", text("it was given to a virtual machine: take it back there first")});
+      take_back(look, finding, one);
     } else {
       finding.fix.push_back(on_system_between(
           look, "initramfs",

@@ -112,9 +112,42 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
+/// Units that were hardened by hand, or by a distribution.
+void locked_out_of_nodes(Examination& look, const OllamaService& service) {
+  const bool amd = !cards_on_bus(look, kVendorAmd).empty();
+  if (!amd && !machine_has_nvidia(look)) return;
+  if (!service.locked.value.empty()) {
+    Finding& finding = look.found(
+        text("Ollama's service may open no GPU: {} in its unit keeps it from their nodes",
+             service.locked.value));
+    finding.evidence = {service.locked.file + ": " + service.locked.value,
+                        "https://github.com/NixOS/nixpkgs/issues/331069"};
+    finding.fix.push_back(
+        {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
+         "PrivateDevices=no DevicePolicy=auto | sudo tee "
+         "/etc/systemd/system/ollama.service.d/devices.conf\nsudo systemctl daemon-reload && sudo "
+         "systemctl restart ollama",
+         ""});
+    return;
+  }
+  if (!amd || service.grouped) return;
+  Finding& finding =
+      look.found(text("Ollama's service runs as {}, who is not in the group render "
+                      "and may not open AMD's GPU",
+                      service.user));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {fmt::format("{}: User={}", service.unit, service.user),
+                      fmt::format("/etc/group: render: {}: {}", service.user, tr("not there"))};
+  finding.fix.push_back({fmt::format("sudo usermod -aG render,video {} && sudo systemctl restart "
+                                     "ollama",
+                                     pasted(service.user)),
+                         ""});
+}
+
 void ollama_service(Examination& look) {
   const OllamaService* service = look.see(look.facts.platform.ollama_service);
   if (service == nullptr) return;
+  locked_out_of_nodes(look, *service);
   hidden_from_service(look, *service);
   not_in_service(look, *service);
 }
@@ -240,7 +273,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a rank that is taken for the number of a GPU that its task does not see"), "",
      rank_beyond_gpus},
     {"ENV25", kLayer, Severity::kError, true,
-     msgid("variables that Ollama's service should have, or should not"), "", ollama_service},
+     msgid("an Ollama service that does not get, or may not use, what it needs"), "",
+     ollama_service},
     {"ENV26", kLayer, Severity::kError, true,
      msgid("a home where nothing can be kept that is compiled"), "", no_home},
     {"ENV27", kLayer, Severity::kWarning, true, msgid("a notebook that starts another Python"), "",

@@ -39,6 +39,14 @@ inline Facts workstation(const char* driver, const char* cuda) {
   return facts;
 }
 
+/// What a fact holds, changed.
+template <typename T, typename Change>
+void alter(Fact<T>& fact, Change change) {
+  T value = *fact;
+  change(value);
+  fact = std::move(value);
+}
+
 inline std::vector<Rule> joined(std::initializer_list<std::span<const Rule>> groups) {
   std::vector<Rule> all;
   for (const auto group : groups) all.insert(all.end(), group.begin(), group.end());

@@ -1,4 +1,4 @@
-// Rule FW23: packages that manage memory in a way which a vGPU or a Jetson does not serve.
+// Rules FW23, FW31: packages that manage memory in a way which a vGPU or a Jetson does not serve.
 #include "doctor/rules/memory.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
@@ -70,9 +71,42 @@ void unserved_memory(Examination& look) {
   }
 }
 
+/// JetPack up to 6 has a CUDA of its own; what is made for servers of the same processor speaks to
+/// a driver that it has not.
+void servers_libraries(Examination& look) {
+  if (!look.facts.machine.is_jetson) return;
+  const int* release = look.see(look.facts.machine.l4t);
+  // Thor's JetPack 7 takes the servers'.
+  if (release == nullptr || *release < 34 || *release >= 38) return;
+  const auto* all = look.see(look.facts.python.distributions);
+  std::vector<std::string> found;
+  for (const Distribution& one : all == nullptr ? std::vector<Distribution>() : *all)
+    if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu"))
+      found.push_back(one.path);
+  const std::string* source = look.see(look.facts.machine.sbsa_source);
+  if (source != nullptr) found.push_back(*source);
+  if (found.empty()) return;
+  Finding& finding = look.found(text(
+      "CUDA's libraries for servers (sbsa) are on this Jetson, whose driver does not serve them"));
+  finding.severity = Severity::kWarning;
+  finding.evidence = found;
+  finding.evidence.emplace_back("https://github.com/ollama/ollama/issues/6999");
+  if (source != nullptr)
+    finding.fix.push_back({fmt::format("sudo rm {} && sudo apt update", pasted(*source)),
+                           text("then JetPack's: sudo apt install nvidia-jetpack")});
+  if (found.size() > (source != nullptr ? 1 : 0))
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"--force-reinstall", "torch"},
+                         *release >= 36 ? "--index-url https://pypi.jetson-ai-lab.io/jp6/cu126"
+                                        : "--index-url https://pypi.jetson-ai-lab.io/jp5/cu114"),
+         text("wheels for JetPack, which take its own libraries")});
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"FW23", Layer::kFramework, Severity::kError, true,
      msgid("a package that manages memory as this kind of GPU does not"), "", unserved_memory},
+    {"FW31", Layer::kFramework, Severity::kWarning, true,
+     msgid("libraries for servers on a Jetson"), "", servers_libraries},
 });
 
 }  // namespace

@@ -194,7 +194,27 @@ void disk_full(Examination& look) {
   }
 }
 
+/// CUDA lays this machine's memory and all GPUs' into one space of addresses, used or not.
+void address_space(Examination& look) {
+  const auto* most = look.see(look.facts.process.address_space_limit_bytes);
+  if (most == nullptr) return;
+  std::uint64_t wanted = 0;
+  for (const GpuAnswer& gpu : answers(look)) wanted += gpu.memory_total_bytes.value_or(0);
+  if (*most >= wanted) return;
+  Finding& finding =
+      look.found(text("this process may have {} of addresses, and CUDA wants more "
+                      "than the {} of the GPUs: it does not start",
+                      gib(*most), gib(wanted)));
+  finding.severity = Severity::kError;
+  finding.evidence = {fmt::format("RLIMIT_AS: {}", *most),
+                      "https://github.com/nicolasprevot/GpuShareSat/issues/6"};
+  finding.fix.push_back({"ulimit -v unlimited",
+                         text("in the shell that starts the program; a scheduler sets it by the "
+                              "memory that a job asks for (h_vmem, pvmem)")});
+}
+
 void open_files(Examination& look) {
+  address_space(look);
   constexpr std::uint64_t kUsual = 1024;
   const auto* files = look.see(look.facts.process.open_files_limit);
   if (files != nullptr && *files < kUsual) {
@@ -333,7 +353,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"RT14", Layer::kRuntime, Severity::kWarning, true,
      msgid("no room where programs keep what they compile and fetch"), "", disk_full},
     {"RT07", Layer::kRuntime, Severity::kWarning, false,
-     msgid("low limits for files, processes and threads"), "", open_files},
+     msgid("low limits for addresses, files, processes and threads"), "", open_files},
     {"RT08", Layer::kRuntime, Severity::kInfo, false, msgid("GPUs without direct transfers"), "",
      peers_unsupported},
     {"RT09", Layer::kRuntime, Severity::kInfo, false, msgid("a GPU that also shows the desktop"),

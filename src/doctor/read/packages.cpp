@@ -1,0 +1,59 @@
+// What dpkg says of packages that it has begun and not finished.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "doctor/facts/nvidia.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// The driver's, and the kernel's: those of a kernel wait for the module that is built for it.
+bool is_asked_for(std::string_view package) {
+  constexpr auto kBegins = std::to_array<std::string_view>(
+      {"nvidia-", "libnvidia-", "libcuda1", "linux-modules-nvidia", "linux-objects-nvidia",
+       "linux-signatures-nvidia", "linux-headers-", "linux-image-", "cuda-drivers",
+       "xserver-xorg-video-nvidia"});
+  return std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return package.starts_with(begin); });
+}
+
+/// The value of a field of the paragraph: "\nStatus: ".
+std::string_view field(std::string_view paragraph, std::string_view name) {
+  const auto at = paragraph.find(name);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = paragraph.substr(at + name.size());
+  return trim(rest.substr(0, rest.find('\n')));
+}
+
+/// "install ok half-configured" → "half-configured"; "" it is whole, or is to be removed.
+std::string_view unfinished_state(std::string_view status) {
+  const auto words = split(status, ' ');
+  if (words.size() != 3 || (words[0] != "install" && words[0] != "hold")) return {};
+  if (words[1] == "reinstreq") return words[1];
+  return words[2] == "half-configured" || words[2] == "half-installed" || words[2] == "unpacked"
+             ? words[2]
+             : std::string_view();
+}
+
+}  // namespace
+
+Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree) {
+  return tree.read("/var/lib/dpkg/status", 16 << 20).map([](const std::string& text) {
+    std::vector<UnfinishedPackage> found;
+    const std::string_view all = text;
+    for (std::size_t at = 0; at < all.size();) {
+      const std::size_t end = std::min(all.find("\n\n", at), all.size());
+      const std::string_view paragraph = all.substr(at, end - at);
+      at = end + 2;
+      if (!paragraph.starts_with("Package: ")) continue;
+      const std::string_view name = field(paragraph, "Package: ");
+      const std::string_view state = unfinished_state(field(paragraph, "\nStatus: "));
+      if (!state.empty() && is_asked_for(name))
+        found.push_back({std::string(name), std::string(state)});
+    }
+    return found;
+  });
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,14 @@
+// Parts of what is read of AMD's GPUs.
+#pragma once
+
+#include "doctor/facts/platform.hpp"
+
+namespace berth::doctor {
+
+[[nodiscard]] Fact<std::vector<AmdMemory>> collect_amd_memory(const Tree& tree);
+[[nodiscard]] Fact<std::string> collect_linux_firmware(const Tree& tree);
+/// "" dpkg has none.
+[[nodiscard]] Fact<std::string> collect_wsl_runtime(const Tree& tree);
+[[nodiscard]] Fact<std::string> collect_own_runtime(const Tree& tree, const PythonFacts& python);
+
+}  // namespace berth::doctor

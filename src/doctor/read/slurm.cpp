@@ -1,0 +1,77 @@
+// What gres.conf says of GPUs, where slurmd runs.
+#include <cctype>
+
+#include "base/file.hpp"
+#include "doctor/facts/container.hpp"
+#include "model/cpu_list.hpp"
+
+namespace berth::doctor {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return small;
+}
+
+/// "/dev/nvidia[0-3,5]" → its five names.
+void add_files(std::string_view value, std::vector<std::string>& files) {
+  const auto open = value.find('['), close = value.find(']');
+  if (open == std::string_view::npos) {
+    files.emplace_back(value);
+    return;
+  }
+  if (close == std::string_view::npos || close < open) return;
+  const auto numbers = model::parse_cpu_list(value.substr(open + 1, close - open - 1));
+  if (!numbers) return;
+  for (const int number : *numbers)
+    files.push_back(std::string(value.substr(0, open)) + std::to_string(number));
+}
+
+void read_line(std::string_view line, SlurmSettings& settings) {
+  line = trim(line.substr(0, line.find('#')));
+  const std::string small = lower(line);
+  // Of a cluster's common file, lines that name nodes may be another's.
+  if (small.find("nodename=") != std::string::npos) return;
+  for (const std::string_view word : split(line, ' ')) {
+    const std::string key = lower(word.substr(0, word.find('=')));
+    const std::string_view value = word.substr(std::min(word.find('=') + 1, word.size()));
+    if (key == "autodetect") settings.by_nvml = lower(value) == "nvml";
+    // Slices of a GPU have files of another form.
+    constexpr std::string_view kBegin = "/dev/nvidia";
+    const bool is_gpu = value.starts_with(kBegin) && value.size() > kBegin.size() &&
+                        (value[kBegin.size()] == '[' ||
+                         std::isdigit(static_cast<unsigned char>(value[kBegin.size()])) != 0);
+    if (key == "file" && is_gpu) add_files(value, settings.files);
+  }
+}
+
+}  // namespace
+
+Fact<SlurmSettings> collect_slurm(const Tree& tree) {
+  if (!tree.exists("/usr/sbin/slurmd") && !tree.exists("/usr/local/sbin/slurmd") &&
+      !tree.exists("/opt/slurm/sbin/slurmd"))
+    return {};
+  for (const char* path : {"/etc/slurm/gres.conf", "/etc/slurm-llnl/gres.conf",
+                           "/run/slurm/conf/gres.conf", "/opt/slurm/etc/gres.conf"}) {
+    const auto text = tree.read(path);
+    if (text.is_unreadable()) return text.why();
+    if (!text) continue;
+    SlurmSettings settings;
+    settings.path = path;
+    for (const std::string_view line : split(*text, '\n')) read_line(line, settings);
+    for (const std::string folder :
+         {"/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/x86_64-linux-gnu/slurm",
+          "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib64/slurm", "/usr/lib/slurm",
+          "/usr/local/lib/slurm", "/opt/slurm/lib/slurm"}) {
+      if (!tree.exists(folder + "/gres_gpu.so")) continue;
+      settings.plugin_folder = folder;
+      if (tree.exists(folder + "/gpu_nvml.so")) settings.nvml_plugin = folder + "/gpu_nvml.so";
+      break;
+    }
+    return settings;
+  }
+  return {};
+}
+
+}  // namespace berth::doctor

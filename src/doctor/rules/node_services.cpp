@@ -1,0 +1,115 @@
+// Rules CTR25, CTR27: what gives a node's GPUs to jobs and pods: Slurm's daemon, and the kubelet's
+// device plugin.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+
+namespace berth::doctor {
+namespace {
+
+bool is_machine(Examination& look) {
+  return look.missing(look.facts.container.kind) && !in_wsl(look) && driver_runs(look);
+}
+
+/// slurmd ends where a file that it is told of is not there.
+void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
+  const auto* nodes = look.see_whole(look.facts.nodes.nvidia);
+  if (nodes == nullptr) return;
+  std::vector<std::string> missing;
+  for (const std::string& file : slurm.files)
+    if (std::none_of(nodes->begin(), nodes->end(),
+                     [&](const GpuNode& one) { return one.path == file; }))
+      missing.push_back(file);
+  if (missing.empty()) return;
+  const auto here = look.facts.nodes.nvidia_gpus().value_or({}).size();
+  Finding& finding = look.found(
+      text("{} gives Slurm {} GPUs, and there are {}: slurmd does not start, or the node "
+           "is drained",
+           slurm.path, slurm.files.size(), here));
+  finding.evidence = {fmt::format("{}: {}", fmt::join(missing, " "), tr("not there")),
+                      "https://github.com/awslabs/awsome-distributed-ai/issues/195"};
+  finding.fix.push_back(
+      {fmt::format("sudoedit {} && sudo systemctl restart slurmd", slurm.path),
+       text("File=/dev/nvidia[…] with the numbers that ls /dev/nvidia[0-9]* shows, and Gres=gpu:{} "
+            "for this node in slurm.conf; with GPUs that should be here, see why they are not",
+            here)});
+  finding.fix.push_back({"sudo scontrol update nodename=$(hostname -s) state=resume", ""});
+}
+
+void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
+  const std::string* folder = look.see(slurm.plugin_folder);
+  if (!slurm.by_nvml || folder == nullptr || !look.missing(slurm.nvml_plugin)) return;
+  Finding& finding = look.found(
+      text("{} lets Slurm look for GPUs by NVML, and this Slurm was built without it", slurm.path));
+  finding.evidence = {"AutoDetect=nvml",
+                      fmt::format("{}/gpu_nvml.so: {}", *folder, tr("not there")),
+                      "https://github.com/SlinkyProject/containers/issues/14"};
+  finding.fix.push_back(
+      {fmt::format("sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {} && sudo systemctl "
+                   "restart slurmd",
+                   slurm.path),
+       text("from Slurm 24.11 on, which finds them without NVML; before, lines with File=, or a "
+            "Slurm that was built where nvml.h is")});
+}
+
+void slurm_gpus(Examination& look) {
+  if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
+  const SlurmSettings* slurm = look.see(look.facts.container.slurm);
+  if (slurm == nullptr) return;
+  files_that_are_not_there(look, *slurm);
+  without_nvml_plugin(look, *slurm);
+}
+
+/// Without one that has registered, the node has no nvidia.com/gpu to give.
+void no_device_plugin(Examination& look) {
+  if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
+  const auto* sockets = look.see_whole(look.facts.container.plugin_sockets);
+  if (sockets == nullptr ||
+      std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
+    return;
+  const auto is_gpus = [](const std::string& name) {
+    return name.ends_with(".sock") && name != "kubelet.sock" &&
+           (contains(name, "nvidia") || contains(name, "gpu") || contains(name, "hami") ||
+            contains(name, "vcuda") || contains(name, "mps"));
+  };
+  // Dynamic resource allocation does without the plugin.
+  const auto* plugins = look.see(look.facts.container.kubelet_plugins);
+  if (look.facts.container.kubelet_plugins.is_unreadable() ||
+      std::any_of(sockets->begin(), sockets->end(), is_gpus) ||
+      (plugins != nullptr &&
+       std::any_of(plugins->begin(), plugins->end(),
+                   [](const std::string& name) { return contains(name, "gpu"); })))
+    return;
+  Finding& finding =
+      look.found(text("no device plugin has registered with this node's kubelet: the cluster knows "
+                      "of no GPU here (Insufficient nvidia.com/gpu)"));
+  finding.evidence = {fmt::format("/var/lib/kubelet/device-plugins/kubelet.sock; nvidia-*.sock: {}",
+                                  tr("not there")),
+                      "https://github.com/NVIDIA/k8s-device-plugin/issues/36"};
+  finding.fix.push_back(
+      {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
+       text("one of them has to run on this node; its log says why it does not")});
+  finding.fix.push_back(
+      {"helm upgrade -i nvdp nvidia-device-plugin --repo "
+       "https://nvidia.github.io/k8s-device-plugin "
+       "-n nvidia-device-plugin --create-namespace",
+       text("where there is none; or NVIDIA's GPU operator")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CTR25", Layer::kContainer, Severity::kWarning, true,
+     msgid("a Slurm that is told of other GPUs than there are"), "", slurm_gpus},
+    {"CTR27", Layer::kContainer, Severity::kInfo, true,
+     msgid("a Kubernetes node without a device plugin"), "", no_device_plugin},
+});
+
+}  // namespace
+
+std::span<const Rule> node_service_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

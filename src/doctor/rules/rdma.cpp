@@ -1,0 +1,166 @@
+// Rules RT13, RT15 and CTR23: GPUs of several machines that could exchange directly, and do not.
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+/// The first port that is up; one of InfiniBand first, since Ethernet may be for all else alone.
+const RdmaPort* active_port(Examination& look) {
+  const auto* ports = look.see(look.facts.rdma.ports);
+  if (ports == nullptr) return nullptr;
+  const RdmaPort* found = nullptr;
+  for (const RdmaPort& one : *ports)
+    if (one.state == "ACTIVE" && (found == nullptr || (found->ethernet && !one.ethernet)))
+      found = &one;
+  return found;
+}
+
+std::string shown(const RdmaPort& port) {
+  return fmt::format("{}: {}, {}", port.path, port.state,
+                     port.ethernet ? "Ethernet" : "InfiniBand");
+}
+
+bool asks_for_rdma(Examination& look) {
+  return spans_machines(look) || !variable_or_empty(look, "NCCL_IB_HCA").empty();
+}
+
+bool is_switched_off(Examination& look) {
+  return is_on(variable_or_empty(look, "NCCL_IB_DISABLE"));
+}
+
+/// From 5.12 on adapters take memory by DMA-BUF, which only NVIDIA's open module gives.
+bool gives_dma_buf(Examination& look) {
+  const bool* open = look.see(look.facts.nvidia.open_module);
+  const std::string* kernel = look.see(look.facts.machine.kernel);
+  return open == nullptr || kernel == nullptr || (*open && !is_older(*kernel, "5.12"));
+}
+
+bool has_data_centre_gpu(Examination& look) {
+  constexpr std::uint32_t kWithoutDisplay = 0x0302;
+  const auto gpus = nvidia_gpus(look);
+  return std::any_of(gpus.begin(), gpus.end(), [](const PciFunction* one) {
+    return one->class_code >> 8 == kWithoutDisplay;
+  });
+}
+
+void no_peer_memory(Examination& look) {
+  const RdmaPort* port = active_port(look);
+  // The module is for NVIDIA's own adapters.
+  if (port == nullptr || !port->adapter.starts_with("mlx") || is_switched_off(look) ||
+      !driver_runs(look) || !has_data_centre_gpu(look))
+    return;
+  if (port->ethernet && !asks_for_rdma(look)) return;
+  if (!is_not_loaded(look, "nvidia_peermem") || !is_not_loaded(look, "nv_peer_mem") ||
+      gives_dma_buf(look))
+    return;
+  Finding& finding =
+      look.found(text("network adapters do not reach the GPUs' memory: what goes to other machines "
+                      "is copied through this one's"));
+  if (!spans_machines(look)) finding.severity = Severity::kInfo;
+  finding.evidence = {
+      shown(*port), text("/proc/modules: nvidia, but no nvidia_peermem"),
+      text("the module is not NVIDIA's open one on Linux 5.12 or later, which needs "
+           "none")};
+  const auto& log = look.facts.machine.kernel_log;
+  const std::string line = log ? newest_line(*log, {"nvidia_peermem", "Unknown symbol"}) : "";
+  if (!line.empty()) {
+    finding.evidence.push_back(quoted(line));
+    finding.fix.push_back(
+        {"sudo dkms remove nvidia/$(modinfo -F version nvidia) -k $(uname -r) && sudo dkms "
+         "autoinstall",
+         text("NVIDIA's network drivers were installed after the GPU's: its module has to be built "
+              "against them")});
+  }
+  finding.evidence.emplace_back("https://github.com/NVIDIA/nccl/issues/1343");
+  finding.fix.push_back(
+      {"sudo modprobe nvidia_peermem && echo nvidia_peermem | sudo tee "
+       "/etc/modules-load.d/nvidia-peermem.conf",
+       text("or NVIDIA's open kernel module, which does without it")});
+}
+
+/// Amazon's adapters speak to NCCL by a plugin alone.
+void efa_without_plugin(Examination& look) {
+  const auto* functions = look.see(look.facts.machine.pci);
+  if (functions == nullptr || !spans_machines(look) || seen_gpus(look).empty()) return;
+  const auto efa = std::find_if(functions->begin(), functions->end(), [](const PciFunction& one) {
+    return one.vendor == 0x1d0f && one.device >> 4 == 0xefa;
+  });
+  if (efa == functions->end()) return;
+  const std::string chosen = variable_or_empty(look, "NCCL_NET_PLUGIN");
+  const auto* found = look.see_whole(look.facts.rdma.nccl_plugin);
+  if (found == nullptr || !found->empty() || chosen.starts_with('/')) return;
+  Finding& finding =
+      look.found(text("NCCL has no plugin for this machine's EFA adapters: it goes by plain TCP to "
+                      "other machines"));
+  finding.evidence = {
+      fmt::format("/sys/bus/pci/devices/{}: {:04x}:{:04x}", efa->address, efa->vendor, efa->device),
+      text("not in LD_LIBRARY_PATH nor in the system's folders: {}", "libnccl-net*.so"),
+      "https://github.com/NVIDIA-NeMo/RL/issues/1973"};
+  const std::string* folder = look.see(look.facts.rdma.efa_plugin);
+  if (folder != nullptr) {
+    finding.fix.push_back(
+        {fmt::format("export LD_LIBRARY_PATH={}:/opt/amazon/efa/lib:$LD_LIBRARY_PATH", *folder),
+         text("it is here, and nobody looks there")});
+    return;
+  }
+  finding.fix.push_back(
+      {"curl -fsSLO https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz && tar xzf "
+       "aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y",
+       text("brings it in /opt/amazon/ofi-nccl; an image wants it, too, with --skip-kmod")});
+}
+
+void no_verbs_in_container(Examination& look) {
+  const RdmaPort* port = active_port(look);
+  const std::string kind = container_kind(look);
+  // A system container, Apptainer and Flatpak have the nodes of the machine, or are told otherwise.
+  if (port == nullptr ||
+      (kind != "docker" && kind != "podman" && kind != "kubernetes" && kind != "container"))
+    return;
+  const auto* nodes = look.see(look.facts.rdma.nodes);
+  const bool has =
+      nodes != nullptr && std::any_of(nodes->begin(), nodes->end(),
+                                      [](const auto& one) { return one.starts_with("uverbs"); });
+  if (has || look.facts.rdma.nodes.is_unreadable() || is_switched_off(look)) return;
+  const auto gpus = seen_gpus(look).size();
+  const bool asked = asks_for_rdma(look);
+  if (gpus == 0 || (port->ethernet && !asked)) return;
+  Finding& finding =
+      look.found(text("the container sees the machine's RDMA adapters and may not use them: NCCL "
+                      "goes by plain TCP to other machines"));
+  if (!asked) finding.severity = Severity::kInfo;
+  finding.evidence = {shown(*port), fmt::format("/dev/infiniband/uverbs0: {}", tr("not there")),
+                      "https://github.com/NVIDIA/nccl/issues/451"};
+  if (kind == "kubernetes")
+    finding.fix.push_back(
+        {"kubectl describe node | grep rdma/",
+         text("the name that the cluster has for them: ask for one in resources.limits")});
+  else
+    finding.fix.push_back({(kind == "podman" ? "podman" : "docker") +
+                               std::string(" run --device /dev/infiniband --cap-add IPC_LOCK "
+                                           "--ulimit memlock=-1 --network host IMAGE"),
+                           text("with what else the container is started by")});
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"CTR23", Layer::kContainer, Severity::kWarning, true,
+     msgid("a container that may not use its RDMA adapters"), "", no_verbs_in_container},
+    {"RT13", Layer::kRuntime, Severity::kWarning, true,
+     msgid("network adapters that do not reach the GPUs' memory"), "", no_peer_memory},
+    {"RT15", Layer::kRuntime, Severity::kWarning, true, msgid("EFA adapters without NCCL's plugin"),
+     "", efa_without_plugin},
+});
+
+}  // namespace
+
+std::span<const Rule> rdma_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

@@ -1,0 +1,131 @@
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
+
+using namespace berth::doctor;
+using tests::alter;
+using tests::card;
+
+namespace {
+
+/// "warning" where the rule holds, by its first finding; "" it does not.
+std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
+  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
+    if (one.id == id)
+      return one.severity == Severity::kInfo      ? "info"
+             : one.severity == Severity::kWarning ? "warning"
+                                                  : "error";
+  return "";
+}
+
+/// Two H100 and an InfiniBand adapter with a link, in a job of two machines.
+Facts node() {
+  Facts facts;
+  facts.machine.kernel = std::string("6.8.0-45-generic");
+  facts.machine.modules = std::vector<std::string>{"nvidia", "nvidia_uvm", "mlx5_ib"};
+  facts.machine.pci = std::vector{card("0000:01:00.0", 0x10de, 0x2330, "nvidia"),
+                                  card("0000:02:00.0", 0x10de, 0x2330, "nvidia")};
+  alter(facts.machine.pci, [](auto& it) {
+    for (PciFunction& one : it) one.class_code = 0x030200;
+  });
+  facts.nvidia.open_module = false;
+  facts.nvidia.module_version = std::string("550.54.15");
+  facts.process.environment = Environment{{"SLURM_NNODES", "2"}};
+  facts.rdma.ports =
+      std::vector{RdmaPort{"mlx5_0", "ACTIVE", false, "/sys/class/infiniband/mlx5_0/ports/1"}};
+  facts.rdma.nccl_plugin = std::vector<std::string>{};
+  return facts;
+}
+
+void alone(Facts& facts) {
+  facts.process.environment = Environment{};
+}
+void ethernet(Facts& facts) {
+  facts.rdma.ports =
+      std::vector{RdmaPort{"mlx5_0", "ACTIVE", true, "/sys/class/infiniband/mlx5_0/ports/1"}};
+}
+
+}  // namespace
+
+TEST_CASE("network adapters that do not reach the GPUs' memory are said where they could") {
+  const auto peer = [](const Facts& facts) { return said(rdma_rules(), facts, "RT13"); };
+  CHECK(peer(node()) == "warning");
+  const auto but = [&](auto change) {
+    Facts facts = node();
+    change(facts);
+    return peer(facts);
+  };
+  CHECK(but(alone) == "info");
+  CHECK(but([](Facts& f) {
+          alter(f.machine.modules, [](auto& it) { it.push_back("nvidia_peermem"); });
+        }).empty());
+  CHECK(but([](Facts& f) {
+          alter(f.machine.modules, [](auto& it) { it.push_back("nv_peer_mem"); });
+        }).empty());
+  CHECK(but([](Facts& f) { f.nvidia.open_module = true; }).empty());
+  CHECK(but([](Facts& f) {
+          f.nvidia.open_module = true;
+          f.machine.kernel = std::string("5.4.0-150-generic");
+        }) == "warning");
+  // A GeForce has a display.
+  CHECK(but([](Facts& f) {
+          alter(f.machine.pci, [](auto& it) {
+            for (PciFunction& one : it) one.class_code = 0x030000;
+          });
+        }).empty());
+  CHECK(but([](Facts& f) {
+          alter(f.rdma.ports, [](auto& it) { it.front().state = "DOWN"; });
+        }).empty());
+  CHECK(but([](Facts& f) {
+          alter(f.process.environment, [](auto& it) { it.emplace("NCCL_IB_DISABLE", "1"); });
+        }).empty());
+  CHECK(but([](Facts& f) { alone(f), ethernet(f); }).empty());
+}
+
+TEST_CASE("EFA adapters want NCCL's plugin in jobs of several machines") {
+  Facts facts = node();
+  facts.rdma.ports = std::vector{RdmaPort{"rdmap0", "ACTIVE", true, "/sys/…"}};
+  PciFunction efa = card("0000:10:1b.0", 0x1d0f, 0xefa1, "efa");
+  efa.class_code = 0x020000;
+  alter(facts.machine.pci, [&](auto& it) { it.push_back(efa); });
+  const auto plugin = [&] { return said(rdma_rules(), facts, "RT15"); };
+  CHECK(plugin() == "warning");
+  facts.rdma.nccl_plugin = std::vector<std::string>{"/opt/amazon/ofi-nccl/lib/libnccl-net.so"};
+  CHECK(plugin().empty());
+  facts.rdma.nccl_plugin = std::vector<std::string>{};
+  alone(facts);
+  CHECK(plugin().empty());
+  facts = node();
+  CHECK(plugin().empty());
+}
+
+TEST_CASE("a container sees adapters that it may not open") {
+  const auto verbs = [](const Facts& facts) { return said(rdma_rules(), facts, "CTR23"); };
+  Facts facts = node();
+  CHECK(verbs(facts).empty());
+  facts.container.kind = std::string("docker");
+  CHECK(verbs(facts) == "warning");
+  facts.rdma.nodes = std::vector<std::string>{"rdma_cm"};
+  CHECK(verbs(facts) == "warning");
+  facts.rdma.nodes = std::vector<std::string>{"rdma_cm", "uverbs0"};
+  CHECK(verbs(facts).empty());
+  facts.rdma.nodes = {};
+  alone(facts);
+  CHECK(verbs(facts) == "info");
+  ethernet(facts);
+  CHECK(verbs(facts).empty());
+  alter(facts.process.environment, [](auto& it) { it.emplace("NCCL_IB_HCA", "mlx5_0"); });
+  CHECK(verbs(facts) == "warning");
+}
+
+TEST_CASE("an adapter that is named and has no link") {
+  Facts facts = node();
+  facts.container.infiniband = std::vector<std::string>{"mlx5_0", "mlx5_1"};
+  alter(facts.process.environment, [](auto& it) { it.emplace("NCCL_IB_HCA", "mlx5_0:1,mlx5_1"); });
+  CHECK(said(environment_rules(), facts, "ENV13").empty());
+  alter(facts.rdma.ports, [](auto& it) { it.front().state = "DOWN"; });
+  CHECK(said(environment_rules(), facts, "ENV13") == "error");
+  alter(facts.rdma.ports, [](auto& it) { it.push_back({"mlx5_1", "ACTIVE", false, "/sys/…"}); });
+  CHECK(said(environment_rules(), facts, "ENV13").empty());
+}

@@ -1,0 +1,184 @@
+// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware and runtime of AMD's GPUs, and what servers
+// know GPUs by.
+#include <algorithm>
+#include <array>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/gpus.hpp"
+#include "doctor/rules/on_system.hpp"
+#include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::uint64_t kGib = 1ULL << 30;
+
+/// amdgpu has gttsize, and ignores a parameter that it does not know.
+bool misspelt_size(Examination& look) {
+  std::string where;
+  const std::string given = look.facts.platform.command_line.value_or("");
+  for (const std::string_view word : split(given, ' '))
+    if (word.starts_with("amdgpu.gtt_size=")) where = "/proc/cmdline: " + printable(word);
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
+    if (line.text.starts_with("options amdgpu") && contains(line.text, "gtt_size="))
+      where = line.file + ": " + printable(line.text);
+  if (where.empty() || gpus_on_bus(look, kVendorAmd).empty()) return false;
+  Finding& finding =
+      look.found(text("amdgpu ignores gtt_size: the parameter's name is gttsize, and newer kernels "
+                      "take ttm.pages_limit"));
+  finding.evidence = {where, "https://docs.kernel.org/gpu/amdgpu/module-parameters.html"};
+  finding.fix.push_back(
+      on_system(look, "kernel_argument",
+                text("pages of 4 KiB: 25165824 are 96 GiB; take the other word away"),
+                "ttm.pages_limit=25165824"));
+  return true;
+}
+
+/// A processor's GPU takes the machine's memory; by default the kernel lets it have half.
+void half_of_memory(Examination& look) {
+  if (misspelt_size(look)) return;
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  const auto* all = look.see(look.facts.machine.memory_bytes);
+  const auto* line = look.see(look.facts.platform.command_line);
+  if (nodes == nullptr || nodes->empty() || all == nullptr || line == nullptr ||
+      std::any_of(nodes->begin(), nodes->end(),
+                  [](const KfdNode& node) { return !node.integrated(); }))
+    return;
+  const auto& torch = look.facts.python.torch;
+  const bool wanted = (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
+                      look.see(look.facts.platform.ollama) != nullptr ||
+                      look.see(look.facts.platform.ggml) != nullptr;
+  const auto* memory = look.see(look.facts.rocm.memory);
+  if (!wanted || memory == nullptr || contains(*line, "ttm.pages_limit=") ||
+      contains(*line, "amdgpu.gttsize="))
+    return;
+  for (const AmdMemory& one : *memory) {
+    // Little of it, and much of the machine's left: of small machines the half is what there is.
+    if (*all < 32 * kGib || one.own > *all / 8 || one.machines > *all / 16 * 9) continue;
+    Finding& finding =
+        look.found(text("programs get at most {} GiB of this machine's {} for the processor's GPU",
+                        (one.own + one.machines) / kGib, (*all + kGib - 1) / kGib));
+    finding.evidence = {
+        fmt::format("/sys/bus/pci/devices/{}: mem_info_vram_total {}, mem_info_gtt_total {}",
+                    one.address, one.own, one.machines),
+        fmt::format("/proc/meminfo: MemTotal {} KiB", *all >> 10),
+        "https://github.com/ROCm/legacy-rocm-build/issues/5595"};
+    finding.severity = Severity::kInfo;
+    finding.fix.push_back(on_system(
+        look, "kernel_argument",
+        text("pages of 4 KiB, here four fifths of the memory; by AMD's tool: amd-ttm --set GIB"),
+        fmt::format("ttm.pages_limit={}", *all / 4096 / 5 * 4)));
+    return;
+  }
+}
+
+/// Releases of linux-firmware with which a GPU hangs.
+void bad_firmware(Examination& look) {
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  const auto* release = look.see(look.facts.rocm.linux_firmware);
+  if (nodes == nullptr || release == nullptr) return;
+  for (const AmdFirmware& row : look.knowledge.compatibility().amd_firmware)
+    for (const KfdNode& node : *nodes) {
+      if (*release != row.release ||
+          std::find(row.targets.begin(), row.targets.end(), node.gfx()) == row.targets.end())
+        continue;
+      Finding& finding = look.found(text("the firmware files of {} have a known fault with {}: {}",
+                                         *release, node.gfx(), tr(row.what.c_str())));
+      finding.evidence = {
+          "linux-firmware " + *release,
+          fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
+          row.source};
+      finding.fix.push_back(on_system(look, "gpu_firmware",
+                                      text("a later release mends it; so does the one before")));
+      return;
+    }
+}
+
+/// The wheel's runtime speaks to /dev/kfd, which WSL has not: there is another one for it.
+void runtime_for_wsl(Examination& look) {
+  if (!in_wsl(look) || !look.missing(look.facts.container.kind)) return;
+  const std::string* runtime = look.see(look.facts.rocm.wsl_runtime);
+  const std::string* own = look.see(look.facts.rocm.own_runtime);
+  if (runtime == nullptr || runtime->empty() || own == nullptr || !look.facts.nodes.dxg) return;
+  Finding& finding =
+      look.found(text("PyTorch takes its own runtime of ROCm, which knows no WSL: it sees no GPU"));
+  finding.evidence = {*own, fmt::format("hsa-runtime-rocr4wsl-amdgpu {}", printable(*runtime)),
+                      "https://github.com/ROCm/legacy-rocm-build/issues/3571"};
+  finding.fix.push_back(
+      {fmt::format("rm {}*", pasted(*own)),
+       text("then it takes the machine's, which is made for WSL; again after every install of "
+            "PyTorch")});
+}
+
+const Distribution* package_named(Examination& look, std::string_view name) {
+  const auto* all = look.see(look.facts.python.distributions);
+  if (all == nullptr) return nullptr;
+  const auto found = std::find_if(all->begin(), all->end(),
+                                  [&](const Distribution& one) { return one.name == name; });
+  return found == all->end() ? nullptr : &*found;
+}
+
+/// vLLM asks AMD's package which GPU it has, and takes a machine without it for one without GPU.
+void server_without_amdsmi(Examination& look, const Distribution& server) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  const bool* there = look.see(look.facts.parts.amdsmi);
+  if (torch == nullptr || !torch->hip || !has_rocm_gpu(look) || there == nullptr || *there) return;
+  Finding& finding = look.found(
+      text("{} knows AMD's GPUs by the package amdsmi, which is not here: Failed to infer device "
+           "type",
+           named(server)));
+  finding.evidence = {server.path, torch->path,
+                      "https://github.com/vllm-project/vllm/issues/24576"};
+  finding.fix.push_back({install_command(look.facts.python, {"/opt/rocm/share/amd_smi"}),
+                         text("it comes with ROCm, in the release of its library; from a copy "
+                              "where that folder may not be written to")});
+}
+
+/// Both have a pynvml.py, and the one that was installed later has written it.
+void two_pynvml(Examination& look, const Distribution& server) {
+  const Distribution* old = package_named(look, "pynvml");
+  const Distribution* nvidia = package_named(look, "nvidia-ml-py");
+  // From 0.7.3 on it brings the module itself (https://github.com/vllm-project/vllm/pull/12963).
+  if (old == nullptr || nvidia == nullptr || !is_older(old->version, "12") ||
+      !is_older(server.version, "0.7.3") || !machine_has_nvidia(look))
+    return;
+  Finding& finding =
+      look.found(text("{} and {} have a module of one name, and {} needs the latter's", named(*old),
+                      named(*nvidia), named(server)));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {old->path, nvidia->path, "https://github.com/vllm-project/vllm/issues/9319"};
+  finding.fix.push_back(
+      {uninstall_command(look.facts.python, {"pynvml"}) + "\n" +
+           install_command(look.facts.python, {"--force-reinstall", "--no-deps", "nvidia-ml-py"}),
+       text("what imports pynvml goes on: nvidia-ml-py has that name, too")});
+}
+
+void servers_gpus(Examination& look) {
+  const Distribution* server = package_named(look, "vllm");
+  if (server == nullptr) return;
+  server_without_amdsmi(look, *server);
+  two_pynvml(look, *server);
+}
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"WSL05", Layer::kLibraries, Severity::kError, true,
+     msgid("PyTorch's own runtime of ROCm inside WSL"), "", runtime_for_wsl},
+    {"AMD09", Layer::kRuntime, Severity::kWarning, true,
+     msgid("a processor's GPU that gets less memory than there is"), "", half_of_memory},
+    {"AMD11", Layer::kDriver, Severity::kWarning, true, msgid("firmware files with a known fault"),
+     "", bad_firmware},
+    {"FW29", Layer::kFramework, Severity::kError, true,
+     msgid("a server without the package that tells it which GPUs there are"), "", servers_gpus},
+});
+
+}  // namespace
+
+std::span<const Rule> rocm_rules() {
+  return kRules;
+}
+
+}  // namespace berth::doctor

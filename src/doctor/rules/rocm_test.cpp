@@ -1,0 +1,120 @@
+#include <doctest/doctest.h>
+
+#include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
+
+using namespace berth::doctor;
+using tests::alter;
+using tests::card;
+
+namespace {
+
+/// "warning" where the rule holds, by its first finding; "" it does not.
+std::string said(std::span<const Rule> rules, const Facts& facts, std::string_view id) {
+  for (const auto& one : diagnose_with({rules.begin(), rules.end()}, facts, {}).findings)
+    if (one.id == id)
+      return one.severity == Severity::kInfo      ? "info"
+             : one.severity == Severity::kWarning ? "warning"
+                                                  : "error";
+  return "";
+}
+
+Distribution package(const char* name, const char* version) {
+  Distribution one;
+  one.name = name, one.version = version, one.path = std::string("/venv/") + name;
+  return one;
+}
+
+/// A processor's GPU with a half of 128 GiB, and ROCm.
+Facts strix_halo() {
+  Facts facts;
+  facts.machine.kernel = std::string("6.14.0-33-generic");
+  facts.machine.pci = std::vector{card("0000:c5:00.0", 0x1002, 0x1586, "amdgpu")};
+  facts.machine.memory_bytes = 125ULL << 30;
+  facts.platform.command_line = std::string("quiet");
+  facts.rocm.nodes = std::vector{KfdNode{"1", "0000:c5:00.0", 110501, false}};
+  facts.rocm.folder = std::string("/opt/rocm");
+  facts.rocm.memory = std::vector{AmdMemory{"0000:c5:00.0", 512ULL << 20, 62ULL << 30}};
+  facts.nvidia.modprobe = std::vector<ModprobeLine>{};
+  facts.process.environment = Environment{};
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more") {
+  const auto memory = [](const Facts& facts) { return said(rocm_rules(), facts, "AMD09"); };
+  const auto but = [&](auto change) {
+    Facts facts = strix_halo();
+    change(facts);
+    return memory(facts);
+  };
+  CHECK(memory(strix_halo()) == "info");
+  CHECK(but([](Facts& f) { f.platform.command_line = std::string("ttm.pages_limit=1"); }).empty());
+  CHECK(but([](Facts& f) {
+          alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
+        }).empty());
+  CHECK(but([](Facts& f) {
+          alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
+        }).empty());
+  CHECK(but([](Facts& f) { f.rocm.folder = {}; }).empty());
+  // Beside a card it is the card that computes.
+  CHECK(but([](Facts& f) {
+          alter(f.rocm.nodes, [](auto& it) { it.push_back({"2", "", 110000, false}); });
+        }).empty());
+  CHECK(but([](Facts& f) { f.platform.command_line = std::string("amdgpu.gtt_size=98304"); }) ==
+        "warning");
+  CHECK(but([](Facts& f) {
+          alter(f.nvidia.modprobe, [](auto& it) {
+            it.push_back({"/etc/modprobe.d/a.conf", "options amdgpu gtt_size=9"});
+          });
+        }) == "warning");
+}
+
+TEST_CASE("PyTorch's own runtime counts inside WSL alone, and where there is another one") {
+  Facts facts = strix_halo();
+  facts.machine.is_wsl = true;
+  facts.machine.kernel = std::string("6.6.87-microsoft-standard-WSL2");
+  facts.nodes.dxg = GpuNode{"/dev/dxg", {}, 0};
+  facts.rocm.wsl_runtime = std::string("1.13.0");
+  facts.rocm.own_runtime = std::string("/venv/torch/lib/libhsa-runtime64.so");
+  const auto runtime = [&] { return said(rocm_rules(), facts, "WSL05"); };
+  CHECK(runtime() == "error");
+  facts.rocm.own_runtime = {};
+  CHECK(runtime().empty());
+  facts.rocm.own_runtime = std::string("/venv/torch/lib/libhsa-runtime64.so");
+  facts.rocm.wsl_runtime = std::string();
+  CHECK(runtime().empty());
+  facts.rocm.wsl_runtime = std::string("1.13.0");
+  facts.machine.is_wsl = false;
+  facts.machine.kernel = std::string("6.14.0-33-generic");
+  CHECK(runtime().empty());
+}
+
+TEST_CASE("vLLM knows AMD's GPUs by amdsmi, and NVIDIA's by the module of nvidia-ml-py") {
+  const auto server = [](const Facts& facts) { return said(rocm_rules(), facts, "FW29"); };
+  Facts facts = strix_halo();
+  facts.rocm.nodes = std::vector{KfdNode{"1", "0000:c5:00.0", 110000, false}};
+  TorchBuild torch;
+  torch.version = "2.7.0+rocm6.3", torch.hip = std::string("6.3");
+  facts.python.torch = torch;
+  facts.python.distributions = std::vector{package("vllm", "0.9.1")};
+  facts.parts.amdsmi = false;
+  CHECK(server(facts) == "error");
+  facts.parts.amdsmi = true;
+  CHECK(server(facts).empty());
+  facts.parts.amdsmi = false;
+  facts.python.distributions = std::vector{package("torch", "2.7.0+rocm6.3")};
+  CHECK(server(facts).empty());
+
+  facts = tests::workstation("550.54.15", "12.4");
+  facts.machine.modules = std::vector<std::string>{"nvidia"};
+  const auto with = [&](const char* vllm, const char* pynvml) {
+    facts.python.distributions = std::vector{package("vllm", vllm), package("pynvml", pynvml),
+                                             package("nvidia-ml-py", "12.560.30")};
+    return server(facts);
+  };
+  CHECK(with("0.6.3", "11.5.3") == "warning");
+  CHECK(with("0.6.3", "12.0.0").empty());
+  CHECK(with("0.8.5", "11.5.3").empty());
+}
