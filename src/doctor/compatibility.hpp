@@ -149,7 +149,8 @@ struct JetsonCuda {
 };
 struct GpuFamily {
   std::string begins, capability;
-  int digits = 0;  // that follow
+  int digits = 0;        // that follow
+  bool aarch64 = false;  // on a board whose processor is of that kind
 };
 
 struct Compatibility {
@@ -180,7 +181,8 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
-  std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": how their names begin
+  std::map<std::string, std::vector<std::string>> other_gpus;    // "AMD": how their names begin
+  std::map<std::string, std::vector<std::string>> several_gpus;  // "TITAN X": which those are
   std::vector<IntelKernel> intel_kernels, amd_kernels;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
@@ -213,6 +215,9 @@ struct Compatibility {
   /// By a GPU's name, with or without "NVIDIA "; "" not known. As people say it: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
+  /// The full names of cards that people call so; none where it is one. On boards of aarch64 only.
+  [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
+  [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
   /// "AMD", "Intel" or "Jetson" of what people call such a GPU; "" it is none.
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
