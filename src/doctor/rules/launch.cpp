@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -22,13 +23,22 @@ const Distribution* first_package(Examination& look,
   return nullptr;
 }
 
+/// Not all hidden (-1, NoDevFiles), and nothing that ENV02 has to say: 0-3, or a number of no GPU.
+bool is_one_device(Examination& look, const std::string& visible) {
+  const auto tokens = listed_devices(visible);
+  if (hides_every_device(visible) || tokens.size() != 1 ||
+      plain_device_list(visible) != tokens.front())
+    return false;
+  const auto number = listed_number(tokens.front());
+  return !number || *number < nvidia_count(look).value_or(*number + 1);
+}
+
 /// Each task sees one GPU, which is number 0 in it, and a program that takes its rank on the
 /// machine for the number finds none.
 void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
-  if (visible.empty() || visible.find(',') != std::string::npos || !machine_has_nvidia(look))
-    return;
+  if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
   // A number that its launcher has given to it, which programs take; Slurm's own they may not ask.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";

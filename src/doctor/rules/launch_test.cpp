@@ -1,0 +1,29 @@
+#include <doctest/doctest.h>
+
+#include "doctor/rules/machines_for_tests.hpp"
+
+using namespace berth::doctor;
+
+namespace {
+
+std::vector<berth::model::Finding> found(const Facts& facts, const char* rule) {
+  return diagnose(facts, Knowledge{}, {rule}).findings;
+}
+
+}  // namespace
+
+TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  const auto ranks = [&](const std::string& visible) {
+    facts.process.environment =
+        Environment{{"SLURM_JOB_ID", "7"}, {"LOCAL_RANK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}};
+    return found(facts, "ENV24").size();
+  };
+  CHECK(ranks("0") == 1);
+  CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
+  // All hidden on purpose, several, or a list with which something else is wrong.
+  for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
+    CAPTURE(other);
+    CHECK(ranks(other) == 0);
+  }
+}
