@@ -173,7 +173,7 @@ void notebook_kernel(Examination& look) {
       !(look.facts.python.is_venv || look.facts.python.is_conda) ||
       first_package(look, {"ipykernel"}) != nullptr ||
       std::any_of(kernels->begin(), kernels->end(),
-                  [&](const NotebookKernel& one) { return one.python.starts_with(prefix + "/"); }))
+                  [](const NotebookKernel& one) { return one.is_own; }))
     return;
   Finding& finding = look.found(
       text("no notebook kernel starts this Python: a notebook runs {}, whose packages are others",
