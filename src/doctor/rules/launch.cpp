@@ -99,7 +99,7 @@ void not_in_service(Examination& look, const OllamaService& service) {
 void hidden_from_service(Examination& look, const OllamaService& service) {
   const auto hidden = service.variables.find("CUDA_VISIBLE_DEVICES");
   const auto gpus = nvidia_count(look);
-  if (hidden == service.variables.end() || !gpus || *gpus == 0) return;
+  if (hidden == service.variables.end() || hidden->second.is_passed || !gpus || *gpus == 0) return;
   const std::string& value = hidden->second.value;
   const std::string_view first = std::string_view(value).substr(0, value.find(','));
   const auto number = to_number(first);
@@ -112,7 +112,8 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
   // As one switches GPUs off on purpose.
   if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
   finding.evidence = {
-      fmt::format("{}: Environment=CUDA_VISIBLE_DEVICES={}", hidden->second.file, value),
+      fmt::format("{}: {}CUDA_VISIBLE_DEVICES={}", hidden->second.file,
+                  contains(hidden->second.file, "/systemd/") ? "Environment=" : "", value),
       "https://github.com/ollama/ollama/issues/9722"};
   finding.fix.push_back(
       {fmt::format("sudo sed -i '/CUDA_VISIBLE_DEVICES/d' {}\nsudo systemctl daemon-reload && sudo "
@@ -125,7 +126,7 @@ void ollama_service(Examination& look) {
   const OllamaService* service = look.see(look.facts.platform.ollama_service);
   if (service == nullptr) return;
   hidden_from_service(look, *service);
-  not_in_service(look, *service);
+  if (look.see_whole(look.facts.platform.ollama_service) != nullptr) not_in_service(look, *service);
 }
 
 /// A user without an entry in /etc/passwd has "/" for a home, and a system's user none at all.

@@ -27,3 +27,22 @@ TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
     CHECK(ranks(other) == 0);
   }
 }
+
+TEST_CASE("a variable is lost to Ollama's service only where all that sets its own is known") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.process.environment = Environment{{"OLLAMA_FLASH_ATTENTION", "1"}};
+  OllamaService service;
+  service.unit = "/etc/systemd/system/ollama.service";
+  const auto lost = [&](const Fact<OllamaService>& fact) {
+    facts.platform.ollama_service = fact;
+    return found(facts, "ENV25").size();
+  };
+  CHECK(lost(service) == 1);
+  Fact<OllamaService> part(service);
+  part.doubt(Unreadable{"/srv/ollama.env", 0});
+  CHECK(lost(part) == 0);
+  // What systemd itself has nobody here knows, and it need not be wrong.
+  service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
+  service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
+  CHECK(lost(service) == 0);
+}
