@@ -208,6 +208,8 @@ void no_video(Examination& look) {
       look.found(text("the container has no libraries for video, which {} wants: "
                       "NVIDIA_DRIVER_CAPABILITIES does not ask for them",
                       named(*one)));
+  // Most of its users decode images, for which it brings all that it needs.
+  if (one->name.starts_with("nvidia-dali")) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
                       fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("not there")),
                       "https://github.com/NVIDIA/nvidia-docker/issues/1530"};

@@ -46,3 +46,40 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
   CHECK(lost(service) == 0);
 }
+
+TEST_CASE(
+    "a container without libraries for video is a warning where a package does nothing else") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.container.kind = std::string("docker");
+  facts.python.libraries = std::vector<CudaLibrary>{};
+  facts.process.environment = Environment{{"NVIDIA_DRIVER_CAPABILITIES", "compute,utility"}};
+  const auto with = [&](const char* name) {
+    facts.python.distributions =
+        std::vector<Distribution>{{name, "1.2", "/venv/site/METADATA", 1, {}, ""}};
+    const auto video = found(facts, "CTR21");
+    REQUIRE(video.size() == 1);
+    return video.front().severity;
+  };
+  CHECK(with("pynvvideocodec") == Severity::kWarning);
+  CHECK(with("nvidia-dali-cuda120") == Severity::kInfo);
+}
+
+TEST_CASE("expandable segments are a warning where a server sleeps without being told to") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  TorchBuild torch;
+  torch.version = "2.6.0";
+  torch.path = "/venv/site/torch/version.py";
+  facts.python.torch = torch;
+  facts.process.environment = Environment{{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  const auto with = [&](const char* name) {
+    facts.python.distributions =
+        std::vector<Distribution>{{"vllm", "0.8.5", "/venv/site/METADATA", 1, {}, ""},
+                                  {name, "1.0", "/venv/site/METADATA", 1, {}, ""}};
+    const auto segments = found(facts, "ENV21");
+    REQUIRE(segments.size() == 1);
+    return segments.front().severity;
+  };
+  CHECK(with("verl") == Severity::kWarning);
+  CHECK(with("trl") == Severity::kInfo);
+  CHECK(with("openrlhf") == Severity::kInfo);
+}
