@@ -132,9 +132,22 @@ class Recipe(unittest.TestCase):
         self.assertIn("XPU", done.stdout)
 
     def test_names_that_people_use_are_known(self):
-        for name in ("RTX 4090", "T4", "V100"):
+        for name in ("RTX 4090", "RTX4090", "T4", "V100", "GT 1030", "GRID A100-20C", "CMP 30HX"):
             done = self.ask("--driver", "570.86", "--gpu", name, "--python-version", "3.12")
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_name_of_two_cards_is_answered_with_both(self):
+        done = self.ask("--gpu", "Titan X")
+        self.assertIn("E0835", done.stderr)
+        for card, capability in (("GeForce GTX TITAN X", "5.2"), ("TITAN X (Pascal)", "6.1")):
+            self.assertIn(f"--gpu '{card}'", done.stderr)
+            gpus = json.loads(self.recipe("--json", "--gpu", card, "--python-version", "3.12"))["gpus"]
+            self.assertEqual([gpu["compute_capability"] for gpu in gpus], [capability])
+
+    def test_a_board_with_nvidias_own_processor_gets_builds_for_that(self):
+        machine = ["--driver", "580.95.05", "--python-version", "3.12"]
+        self.assertIn("--index-url https://download.pytorch.org/whl/cu130", self.recipe("--gpu", "DGX Spark", *machine))
+        self.assertIn("aarch64", self.ask("--gpu", "GB10", *machine, framework="tensorflow").stderr)  # no wheel with CUDA for it
 
     def test_several_gpus_in_one_name_are_several(self):
         machine = ["--driver", "580.95", "--python-version", "3.12"]

@@ -104,8 +104,11 @@ Status describe(const Context& context, RecipeMachine& machine) {
     if (!driver->empty()) machine.wish.driver = newest_of(*driver);
     machine.wish.driver_cuda = doctor::shipped_compatibility().cuda_of_driver(machine.wish.driver);
     for (const std::string& value : given.values("--gpu"))
-      for (const std::string& name : names_in(value))
-        machine.gpus.push_back({name, doctor::shipped_compatibility().capability_as_said(name)});
+      for (const std::string& name : names_in(value)) {
+        const auto& known = doctor::shipped_compatibility();
+        machine.gpus.push_back({name, known.capability_as_said(name)});
+        if (known.is_with_aarch64(name)) machine.wish.aarch64 = true;
+      }
     if (!capability->empty()) {
       if (machine.gpus.empty()) machine.gpus.push_back({"", ""});
       for (auto& gpu : machine.gpus) gpu.capability = *capability;
@@ -130,12 +133,26 @@ Error has_no_capability(const std::string& gpu, const std::string& maker, const 
           there + text("(on that machine)")};
 }
 
+Error is_two_cards(const std::string& gpu, const std::vector<std::string>& cards) {
+  std::vector<std::string> both;
+  for (const std::string& card : cards)
+    both.push_back(text("{} (compute capability {})", card,
+                        doctor::shipped_compatibility().capability_as_said(card)));
+  return {ErrorCode::kInvalidArgument, "E0835",
+          text("{}: cards of that name are {}", gpu, fmt::format("{}", fmt::join(both, ", "))),
+          text("say it: {}", fmt::format("--gpu '{}'", fmt::join(cards, "' | --gpu '"))) +
+              "   nvidia-smi --query-gpu=name,compute_cap --format=csv"};
+}
+
 Status check_gpus(RecipeMachine& machine) {
   for (const auto& gpu : machine.gpus) {
     // Nobody who says a capability is told better.
     if (const std::string maker = doctor::shipped_compatibility().other_maker(gpu.name);
         gpu.capability.empty() && machine.is_another && !maker.empty())
       return has_no_capability(printable(gpu.name), maker, machine.wish);
+    if (const auto cards = doctor::shipped_compatibility().several_of(gpu.name);
+        gpu.capability.empty() && !cards.empty())
+      return is_two_cards(printable(gpu.name), cards);
     if (gpu.capability.empty())
       return Error{ErrorCode::kInvalidArgument, "E0835",
                    text("nobody here knows the compute capability of the {}", printable(gpu.name)),

@@ -78,14 +78,37 @@ const GpuFamily* family_of(const std::vector<GpuFamily>& families, std::string_v
   return best;
 }
 
-const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, const std::string& said) {
+/// "rtx 4090" of "NVIDIA RTX4090", "rtx_4090", "Rtx-4090": in small letters, words apart, and the
+/// name of a series apart from its number.
+std::string as_words(std::string_view name) {
+  std::string out;
+  for (const char c : lower(name)) {
+    const bool is_gap = c == ' ' || c == '-' || c == '_';
+    const std::string_view word = std::string_view(out).substr(out.rfind(' ') + 1);
+    const bool is_line = word == "geforce" || word == "quadro" || word == "tesla" ||
+                         word == "titan" || word == "rtx" || word == "gtx";
+    if (!is_gap && (is_line || (word == "gt" && is_digit(c)))) out += ' ';
+    if (!is_gap)
+      out += c;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
+  }
+  if (out.starts_with("nvidia ")) out.erase(0, 7);
+  return out;
+}
+
+const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, std::string_view words) {
   // "RTX 4000" is a workstation's: GeForce's numbers do not end in 000.
-  const bool workstation = said.find("000") != std::string::npos;
+  const bool workstation = words.find("000") != std::string::npos;
   for (const char* before :
        {"", "geforce ", "geforce rtx ", "geforce gtx ", "tesla ", "quadro ", "rtx "}) {
     if (workstation && std::string_view(before).starts_with("geforce")) continue;
-    if (const GpuFamily* found = family_of(families, before + said, lower)) return found;
+    if (const GpuFamily* found = family_of(families, before + std::string(words), as_words))
+      return found;
   }
+  // A part of one (GRID A100-20C), or a machine of several.
+  for (const std::string_view whose : {"grid ", "dgx ", "hgx "})
+    if (words.starts_with(whose)) return family_as_said(families, words.substr(whose.size()));
   return nullptr;
 }
 
@@ -93,22 +116,34 @@ const GpuFamily* family_as_said(const std::vector<GpuFamily>& families, const st
 
 std::string Compatibility::capability_of(std::string_view gpu_name) const {
   if (gpu_name.starts_with("NVIDIA ")) gpu_name.remove_prefix(7);
-  const GpuFamily* found =
-      family_of(families, gpu_name, [](std::string_view begins) { return begins; });
-  return found == nullptr ? "" : found->capability;
+  if (const GpuFamily* found =
+          family_of(families, gpu_name, [](std::string_view begins) { return begins; }))
+    return found->capability;
+  return gpu_name.starts_with("GRID ") ? capability_as_said(gpu_name) : "";
 }
 
 std::string Compatibility::capability_as_said(std::string_view gpu_name) const {
-  std::string said = lower(gpu_name);
-  if (said.starts_with("nvidia ")) said.erase(0, 7);
+  const std::string said = as_words(gpu_name);
   const GpuFamily* found = family_as_said(families, said);
-  if (found == nullptr) return "";
+  if (found == nullptr || !several_of(gpu_name).empty()) return "";
   // One more GPU behind its name: "RTX 3090 and K80".
   for (std::size_t at = said.find(' '); at != std::string::npos; at = said.find(' ', at + 1)) {
-    const GpuFamily* other = family_as_said(families, said.substr(at + 1));
-    if (other != nullptr && other != found) return "";
+    const GpuFamily* other = family_as_said(families, std::string_view(said).substr(at + 1));
+    if (other != nullptr && other->capability != found->capability) return "";
   }
   return found->capability;
+}
+
+std::vector<std::string> Compatibility::several_of(std::string_view gpu_name) const {
+  const std::string said = as_words(gpu_name);
+  for (const auto& [name, means] : several_gpus)
+    if (as_words(name) == said) return means;
+  return {};
+}
+
+bool Compatibility::is_with_aarch64(std::string_view gpu_name) const {
+  const GpuFamily* found = family_as_said(families, as_words(gpu_name));
+  return found != nullptr && found->aarch64;
 }
 
 std::string Compatibility::other_maker(std::string_view gpu_name) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/known_faults.hpp"
 #include "doctor/package_pair.hpp"
 #include "doctor/systems.hpp"
 
@@ -97,20 +98,6 @@ struct PackageGpus {
   std::string ptx;
   bool warn = false;
 };
-/// A variable with values that break or slow what computes on a GPU (data/variables.toml, whose
-/// head says what the words mean); `cause` is a msgid.
-struct VariableFault {
-  std::string name, reader, bad, effect, cause, source;
-  std::string below_capability, unless, without, instead;
-  bool no_infiniband = false;
-};
-/// A line of the kernel's log with a known meaning (data/kernel_lines.toml); `cause` and `action`
-/// are msgids.
-struct KernelLine {
-  std::string driver, kind;
-  std::vector<std::string> words;
-  std::string cause, action, command, source, task, value;
-};
 /// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
 struct CpuNeed {
   std::string package, versions;
@@ -154,7 +141,8 @@ struct JetsonCuda {
 };
 struct GpuFamily {
   std::string begins, capability;
-  int digits = 0;  // that follow
+  int digits = 0;        // that follow
+  bool aarch64 = false;  // on a board whose processor is of that kind
 };
 
 struct Compatibility {
@@ -186,7 +174,8 @@ struct Compatibility {
   std::vector<PtxUser> ptx_users;
   std::vector<TorchSymbol> torch_symbols;
   std::vector<GpuFamily> families;
-  std::map<std::string, std::vector<std::string>> other_gpus;  // "AMD": how their names begin
+  std::map<std::string, std::vector<std::string>> other_gpus;    // "AMD": how their names begin
+  std::map<std::string, std::vector<std::string>> several_gpus;  // "TITAN X": which those are
   std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
@@ -219,6 +208,9 @@ struct Compatibility {
   /// By a GPU's name, with or without "NVIDIA "; "" not known. As people say it: "4090", "t4".
   [[nodiscard]] std::string capability_of(std::string_view gpu_name) const;
   [[nodiscard]] std::string capability_as_said(std::string_view gpu_name) const;
+  /// The full names of cards that people call so; none where it is one. On boards of aarch64 only.
+  [[nodiscard]] std::vector<std::string> several_of(std::string_view gpu_name) const;
+  [[nodiscard]] bool is_with_aarch64(std::string_view gpu_name) const;
   /// "AMD", "Intel" or "Jetson" of what people call such a GPU; "" it is none.
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;

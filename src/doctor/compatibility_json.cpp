@@ -188,9 +188,12 @@ void read_others(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pytorch_rocm_arch/rows"))
     known.rocm_wheels.push_back({word(row, "rocm"), words(row, "gfx")});
   for (const json& row : at(document, "gpu_families/families/rows"))
-    known.families.push_back({word(row, "begins"), word(row, "cc"), number(row, "digits")});
+    known.families.push_back(
+        {word(row, "begins"), word(row, "cc"), number(row, "digits"), is_true(row, "aarch64")});
   for (const json& row : at(document, "gpu_families/others/rows"))
     known.other_gpus[word(row, "maker")] = words(row, "begins");
+  for (const json& row : at(document, "gpu_families/several/rows"))
+    known.several_gpus[word(row, "said")] = words(row, "means");
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
   for (const auto& [table, into] : {std::pair{"intel_kernel", &known.intel_kernels},

@@ -91,6 +91,20 @@ TEST_CASE("a GPU is known by what people call it") {
         std::pair("GTX 780", "3.5"), std::pair("GTX 780M", "3.0"), std::pair("Tesla T4", "7.5"),
         std::pair("A100 PCIe 40GB", "8.0"), std::pair("Quadro M5000M / M5000 SE", "5.2"),
         std::pair("Voodoo", ""), std::pair("", ""),
+        // However it is written, and a part of one or a machine of several.
+        std::pair("RTX4090", "8.9"), std::pair("rtx_4090", "8.9"), std::pair("GTX1080Ti", "6.1"),
+        std::pair("GeForceRTX3080", "8.6"), std::pair("nvidia-tesla-t4", "7.5"),
+        std::pair("TeslaV100", "7.0"), std::pair("RTXA6000", "8.6"), std::pair("GT 1030", "6.1"),
+        std::pair("GT1030", "6.1"), std::pair("P106-100", "6.1"), std::pair("titanxp", "6.1"),
+        std::pair("GRID A100-20C", "8.0"), std::pair("GRID A100D-80C", "8.0"),
+        std::pair("GRID P40-4Q", "6.1"), std::pair("GRID RTX6000P-24Q", "7.5"),
+        std::pair("NVIDIA A16-4Q", "8.6"), std::pair("NVIDIA RTX6000-Ada-48Q", "8.9"),
+        std::pair("L40S-48Q", "8.9"), std::pair("NVIDIA H100XM-80C", "9.0"),
+        std::pair("DGX H100", "9.0"), std::pair("DGX Spark", "12.1"), std::pair("GB10", "12.1"),
+        std::pair("CMP 30HX", "7.5"), std::pair("CMP 170HX", "8.0"),
+        std::pair("CMP 100-210", "7.0"), std::pair("GRID", ""), std::pair("DGX", ""),
+        std::pair("Titan X", ""), std::pair("GTX Titan X", "5.2"),
+        std::pair("Titan X (Pascal)", "6.1"),
         // A number that goes on is another model's, and two GPUs are not one.
         std::pair("H1000", ""), std::pair("T4000", ""), std::pair("RTX 30900", ""),
         std::pair("RTX 30", ""), std::pair("A100000", ""), std::pair("RTX 3090 and K80", ""),
@@ -98,6 +112,23 @@ TEST_CASE("a GPU is known by what people call it") {
     CAPTURE(named.first);
     CHECK(known.capability_as_said(named.first) == named.second);
   }
+}
+
+TEST_CASE("a name of two cards is none of them, and a guest's part is of its whole") {
+  const Compatibility& known = shipped_compatibility();
+  const std::vector<std::string> both{"GeForce GTX TITAN X", "TITAN X (Pascal)"};
+  CHECK(known.several_of("titan-x") == both);
+  for (const std::string& one : both) {
+    CHECK(known.several_of(one).empty());
+    CHECK_FALSE(known.capability_as_said(one).empty());
+  }
+  CHECK(known.several_of("RTX 4090").empty());
+  CHECK(known.capability_of("GRID A100-20C") == "8.0");
+  CHECK(known.capability_of("GRID T4-16Q") == "7.5");
+  CHECK(known.capability_of("NVIDIA RTXA5000-6Q") == "8.6");
+  CHECK(known.is_with_aarch64("dgx spark"));
+  CHECK(known.is_with_aarch64("NVIDIA GH200 480GB"));
+  CHECK_FALSE(known.is_with_aarch64("B300"));
 }
 
 TEST_CASE("a GPU that has no compute capability is known by who makes it") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "doctor/recipe_text.hpp"
 #include "doctor/version.hpp"
@@ -35,7 +36,11 @@ void check_against_tables(const Wish& wish, const Recipe& recipe) {
   CHECK_FALSE(is_older(wish.driver, recipe.driver));
   const ArchToolkits* bounds = known().toolkits_of(wish.capabilities.front());
   REQUIRE(bounds != nullptr);
-  CHECK_FALSE((!bounds->first.empty() && is_older(recipe.build.cuda, bounds->first)));
+  // Of its own time, or of the one whose machine code it runs: 10.0's for 10.3.
+  CHECK(std::any_of(known().archs.begin(), known().archs.end(), [&](const ArchToolkits& row) {
+    return sass_serves({row.capability}, bounds->capability) &&
+           (row.first.empty() || !is_older(recipe.build.cuda, row.first));
+  }));
   CHECK_FALSE((!bounds->last.empty() && is_older(bounds->last, recipe.build.cuda)));
   if (wish.planned && !bounds->first.empty())
     CHECK_FALSE(is_older(wish.driver, known().driver_made_for(bounds->first)));
@@ -91,7 +96,7 @@ TEST_CASE("a recipe keeps to every row of the tables, or names what stops it") {
        {Framework::kTorch, Framework::kTensorflow, Framework::kJax, Framework::kCupy})
     for (const char* driver : {"470.256.02", "525.147.05", "535.183.01", "550.54.14", "570.124.06",
                                "580.95.05", "595.71.05"})
-      for (const char* capability : {"5.2", "7.0", "8.6", "9.0", "10.0", "12.0"})
+      for (const char* capability : {"5.2", "7.0", "8.6", "9.0", "10.0", "10.3", "12.0"})
         for (const char* python : {"3.9", "3.10", "3.11", "3.12", "3.13", "3.14"})
           for (const bool planned : {false, true}) {
             Wish wish = wish_for(framework, python, driver, capability);
@@ -128,6 +133,26 @@ TEST_CASE("a recipe is the newest release that driver, GPU and Python can run") 
   REQUIRE(blackwell);
   CHECK(blackwell->build.cuda == "12.8");
   CHECK_FALSE(recipe_for(known(), wish_for(Framework::kTorch, "2.7", "580.95.05", "8.6")));
+}
+
+TEST_CASE(
+    "a GPU wants a driver of its own time, though a build for an older one of its kind runs") {
+  Wish b300 = wish_for(Framework::kTorch, "3.12", "570.124.06", "10.3");
+  b300.planned = true;
+  CHECK_FALSE(recipe_for(known(), b300));
+  CHECK(changes_for(known(), b300).driver == "575.51.03");
+  b300.driver = "";
+  b300.driver_cuda = "";
+  const auto newest = recipe_for(known(), b300);
+  REQUIRE(newest);
+  CHECK_FALSE(is_older(newest->driver, "575.51.03"));
+}
+
+TEST_CASE("every compute capability that a GPU is known by has its toolkits") {
+  for (const GpuFamily& family : known().families) {
+    CAPTURE(family.begins);
+    CHECK(known().toolkits_of(family.capability) != nullptr);
+  }
 }
 
 TEST_CASE("TensorFlow's PTX for Hopper wants a driver that was made for its CUDA") {
@@ -217,9 +242,11 @@ TEST_CASE("a planned driver must be one that runs the GPU at all") {
   kepler.planned = true;
   CHECK_FALSE(recipe_for(known(), kepler));
   CHECK(changes_for(known(), kepler).last_branch == 470);
-  // What toolkits have left out, drivers leave out as well, sooner or later.
+  // What toolkits have left out, drivers leave out as well, sooner or later. A Tegra's come with
+  // its system, by numbers of their own.
   for (const ArchToolkits& row : known().archs) {
     CAPTURE(row.capability);
+    if (std::set<std::string>{"3.2", "5.3", "6.2", "7.2"}.contains(row.capability)) continue;
     CHECK(row.last.empty() == (row.last_branch == 0));
   }
 }

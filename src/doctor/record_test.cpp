@@ -195,6 +195,14 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
   CHECK(told("/etc/group", "secret:x:1:bob\nrender:x:992:bob,ollama\n") == "render:x:0:ollama\n");
   CHECK(told("/etc/slurm/gres.conf", "# secret\nNodeName=secret Name=gpu File=/dev/nvidia0\n") ==
         "NodeName=… Name=gpu File=/dev/nvidia0\n");
+  CHECK(told("/etc/systemd/system/ollama.service.d/more.conf",
+             "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/srv/ann/secret.env\n"
+             "PassEnvironment=OLLAMA_MODELS TOKEN\n") ==
+        "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/%\n"
+        "PassEnvironment=OLLAMA_MODELS \n");
+  CHECK(told("/etc/default/ollama",
+             "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY=secret\nTOKEN=secret\n") ==
+        "OLLAMA_VULKAN=1\n");
   CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
         "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
   CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",

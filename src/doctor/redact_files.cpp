@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "doctor/contains_any.hpp"
 #include "doctor/facts/package_index.hpp"
+#include "doctor/facts/platform.hpp"
 #include "doctor/redact.hpp"
 
 namespace berth::doctor {
@@ -112,11 +113,20 @@ std::string lines_of(std::string_view text, Keep keep) {
   return told;
 }
 
-/// Of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` what rules read.
-std::string ollamas_settings(std::string_view text) {
-  constexpr std::string_view kKey = "Environment=";
+/// What rules read of a server's variables.
+bool is_ollamas(std::string_view setting) {
   constexpr auto kBegin =
       std::to_array<std::string_view>({"OLLAMA_", "CUDA_", "HSA_", "ROCR_", "HIP_", "GGML_"});
+  const std::string_view name = setting.substr(0, setting.find('='));
+  return !name.starts_with("OLLAMA_HOST") && !name.ends_with("_KEY") && !name.ends_with("_TOKEN") &&
+         std::any_of(kBegin.begin(), kBegin.end(),
+                     [&](std::string_view begin) { return setting.starts_with(begin); });
+}
+
+/// Of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` what rules read, and that it names files.
+std::string ollamas_settings(std::string_view text) {
+  constexpr std::string_view kKey = "Environment=", kFile = "EnvironmentFile=",
+                             kPass = "PassEnvironment=";
   std::string told;
   for (std::string_view line : split(text, '\n')) {
     line = trim(line);
@@ -128,6 +138,17 @@ std::string ollamas_settings(std::string_view text) {
     if ((line.starts_with("Group=") || line.starts_with("SupplementaryGroups=")) &&
         line.find("render") != std::string_view::npos)
       told += std::string(line.substr(0, line.find('='))) + "=render\n";
+    if (line.starts_with(kFile)) {
+      const std::string_view path = trim(line.substr(kFile.size()));
+      const bool is_own = is_ollamas_settings(path.substr(path.starts_with('-') ? 1 : 0));
+      told += std::string(kFile) + (is_own || path.empty() ? std::string(path) : "/%") + "\n";
+    }
+    if (line.starts_with(kPass)) {
+      told += kPass;
+      for (const std::string_view name : split(line.substr(kPass.size()), ' '))
+        if (is_ollamas(name)) told += std::string(name) + " ";
+      told += "\n";
+    }
     if (!line.starts_with(kKey)) continue;
     line.remove_prefix(kKey.size());
     std::string kept;
@@ -137,11 +158,8 @@ std::string ollamas_settings(std::string_view text) {
       const std::size_t end = std::min(line.find(is_quoted ? '"' : ' '), line.size());
       const std::string_view one = line.substr(0, end);
       line.remove_prefix(std::min(end + 1, line.size()));
-      const bool is_read =
-          !one.starts_with("OLLAMA_HOST") && one.find('"') == std::string_view::npos &&
-          std::any_of(kBegin.begin(), kBegin.end(),
-                      [&](std::string_view begin) { return one.starts_with(begin); });
-      if (is_read) kept += (kept.empty() ? "\"" : " \"") + std::string(one) + "\"";
+      if (is_ollamas(one) && one.find('"') == std::string_view::npos)
+        kept += (kept.empty() ? "\"" : " \"") + std::string(one) + "\"";
     }
     if (!kept.empty()) told += std::string(kKey) + kept + "\n";
   }
@@ -217,6 +235,7 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
   if (name == "gres.conf") return slurms_gpus(text);
   if (path == "/etc/group") return render_group(text);
   if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);
+  if (is_ollamas_settings(path)) return lines_of(text, is_ollamas);
   if (name == "kernel.json") return notebook_kernel(text);
   if (name == "direct_url.json") return without_hosts(text);
   if (name == "pyvenv.cfg")

@@ -101,6 +101,7 @@ struct OllamaFiles {
 struct OllamaService {
   struct Setting {
     std::string value, file;
+    bool is_passed = false;  // systemd's own value, which nobody here knows
   };
   std::string unit;  // "/etc/systemd/system/ollama.service"
   std::map<std::string, Setting, std::less<>> variables;
@@ -109,6 +110,11 @@ struct OllamaService {
   std::string user;     // that it runs as; "" root
   bool grouped = true;  // that user, or the unit itself, has the groups of the GPU's nodes
 };
+
+/// A file of such variables that is Ollama's own: "/etc/default/ollama". Others may be anybody's.
+[[nodiscard]] inline bool is_ollamas_settings(std::string_view path) {
+  return path.starts_with("/etc/") && path.find("ollama") != std::string_view::npos;
+}
 
 /// A program that computes by ggml, in the PATH of the target: llama.cpp, whisper.cpp and their
 /// like.

@@ -16,6 +16,7 @@ struct NotebookKernel {
   std::string path;    // of kernel.json
   std::string python;  // that it starts, an absolute path
   bool is_there = false;
+  bool is_own = false;  // of the environment that is looked at, whatever links lead there
 };
 
 /// NVIDIA's OpenCL, and the files (ICD) by which OpenCL's loaders find it.

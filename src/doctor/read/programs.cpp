@@ -46,6 +46,23 @@ GgmlProgram look_around(const Tree& tree, const std::string& program) {
 
 }  // namespace
 
+namespace {
+
+/// The folder of its libraries, where ollama itself and distributions that build it otherwise put
+/// it: Fedora has /usr/lib64, Debian's kind its processor's. "" none of them.
+Fact<std::string> ollama_folder(const Tree& tree, const std::string& prefix) {
+  for (const char* part :
+       {"/lib/ollama", "/lib64/ollama", "/libexec/ollama", "/lib/x86_64-linux-gnu/ollama",
+        "/lib/aarch64-linux-gnu/ollama", "/share/ollama/lib"}) {
+    const auto node = tree.node(prefix + part);
+    if (node.is_unreadable()) return node.why();
+    if (node) return prefix + part;
+  }
+  return {};
+}
+
+}  // namespace
+
 /// Where its own installer and distributions' packages put it.
 Fact<OllamaFiles> collect_ollama(const Tree& tree) {
   for (const char* program : {"/usr/local/bin/ollama", "/usr/bin/ollama"}) {
@@ -56,7 +73,9 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
     files.program = program;
     const std::string real = tree.resolve(program).value_or(program);
     if (const auto file = tree.node(real)) files.size = file->size;
-    files.folder = parent(parent(real)) + "/lib/ollama";
+    const auto folder = ollama_folder(tree, parent(parent(real)));
+    if (folder.is_unreadable()) return folder.why();
+    files.folder = folder.value_or(parent(parent(real)) + "/lib/ollama");
     const auto names = tree.list(files.folder, 500);
     if (names.is_unreadable()) return names.why();
     files.libraries = names.value_or({});
@@ -72,25 +91,76 @@ Fact<OllamaFiles> collect_ollama(const Tree& tree) {
 
 namespace {
 
-/// Environment="A=1" "B=2 3" C=4, as systemd reads it; an empty one takes all back.
-void read_settings(const std::string& text, const std::string& file, OllamaService& service) {
-  constexpr std::string_view kKey = "Environment=";
+/// A unit with what is added to it; what stands later counts.
+struct Unit {
+  OllamaService service;
+  std::vector<std::string> files;   // EnvironmentFile=: "-/etc/default/ollama"
+  std::vector<std::string> passed;  // PassEnvironment=
+};
+
+/// Environment="A=1" "B=2 3" C=4, as systemd reads it.
+void read_environment(std::string_view words, const std::string& file, OllamaService& service) {
+  while (!(words = trim(words)).empty()) {
+    const char quote = words.front() == '"' || words.front() == '\'' ? words.front() : ' ';
+    if (quote != ' ') words.remove_prefix(1);
+    const std::size_t end = std::min(words.find(quote), words.size());
+    const std::string_view word = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    if (const std::size_t equals = word.find('='); equals != std::string_view::npos && equals > 0)
+      service.variables[printable(word.substr(0, equals))] = {printable(word.substr(equals + 1)),
+                                                              file};
+  }
+}
+
+/// An empty one of each takes all back.
+void read_settings(const std::string& text, const std::string& file, Unit& unit) {
   for (std::string_view line : split(text, '\n')) {
     line = trim(line);
-    if (!line.starts_with(kKey)) continue;
-    line.remove_prefix(kKey.size());
-    if (trim(line).empty()) service.variables.clear();
-    while (!(line = trim(line)).empty()) {
-      const char quote = line.front() == '"' || line.front() == '\'' ? line.front() : ' ';
-      if (quote != ' ') line.remove_prefix(1);
-      const std::size_t end = std::min(line.find(quote), line.size());
-      const std::string_view word = line.substr(0, end);
-      line.remove_prefix(std::min(end + 1, line.size()));
-      if (const std::size_t equals = word.find('='); equals != std::string_view::npos && equals > 0)
-        service.variables[printable(word.substr(0, equals))] = {printable(word.substr(equals + 1)),
-                                                                file};
-    }
+    const std::size_t equals = std::min(line.find('='), line.size());
+    const std::string_view key = line.substr(0, equals);
+    const std::string_view words = trim(line.substr(std::min(equals + 1, line.size())));
+    if (key == "Environment" && words.empty()) unit.service.variables.clear();
+    if (key == "Environment") read_environment(words, file, unit.service);
+    if (key == "EnvironmentFile" && words.empty()) unit.files.clear();
+    if (key == "EnvironmentFile" && !words.empty()) unit.files.emplace_back(words);
+    if (key == "PassEnvironment" && words.empty()) unit.passed.clear();
+    if (key == "PassEnvironment")
+      for (const std::string_view name : split(words, ' '))
+        if (!trim(name).empty()) unit.passed.emplace_back(printable(trim(name)));
   }
+}
+
+/// A=1, or A="1", a row each.
+void read_environment_file(const std::string& text, const std::string& file,
+                           OllamaService& service) {
+  for (std::string_view row : split(text, '\n')) {
+    row = trim(row);
+    const std::size_t equals = row.find('=');
+    if (equals == std::string_view::npos || equals == 0 || row[0] == '#' || row[0] == ';') continue;
+    std::string_view value = trim(row.substr(equals + 1));
+    if (value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
+      value = value.substr(1, value.size() - 2);
+    service.variables[printable(trim(row.substr(0, equals)))] = {printable(value), file};
+  }
+}
+
+/// With what the files say that it names: that counts before what the unit itself sets. Of those
+/// that are not Ollama's own nobody needs to know more than that they are there.
+Fact<OllamaService> with_borrowed(const Tree& tree, Unit unit) {
+  std::optional<Unreadable> unknown;
+  for (const std::string& named : unit.files) {
+    const std::string path = named.substr(named.starts_with('-') ? 1 : 0);
+    const auto text = is_ollamas_settings(path) && path.find_first_of("*?[%") == std::string::npos
+                          ? tree.read(path)
+                          : Fact<std::string>(Unreadable{path, 0});
+    if (text.is_unreadable()) unknown = text.why();
+    if (text) read_environment_file(*text, path, unit.service);
+  }
+  for (const std::string& name : unit.passed)
+    unit.service.variables.try_emplace(name, OllamaService::Setting{"", unit.service.unit, true});
+  Fact<OllamaService> service(std::move(unit.service));
+  if (unknown) service.doubt(*unknown);
+  return service;
 }
 
 }  // namespace
@@ -154,14 +224,14 @@ void judge_rights(const Tree& tree, const UnitRights& rights, OllamaService& ser
 Fact<OllamaService> collect_ollama_service(const Tree& tree) {
   for (const char* folder :
        {"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}) {
-    OllamaService service;
-    service.unit = std::string(folder) + "/ollama.service";
-    const auto text = tree.read(service.unit);
+    Unit unit;
+    unit.service.unit = std::string(folder) + "/ollama.service";
+    const auto text = tree.read(unit.service.unit);
     if (text.is_unreadable()) return text.why();
     if (!text) continue;
     UnitRights rights;
-    read_settings(*text, service.unit, service);
-    read_rights(*text, service.unit, rights);
+    read_settings(*text, unit.service.unit, unit);
+    read_rights(*text, unit.service.unit, rights);
     const std::string more = "/etc/systemd/system/ollama.service.d";
     const auto names = tree.list(more, 50);
     if (names.is_unreadable()) return names.why();
@@ -169,11 +239,11 @@ Fact<OllamaService> collect_ollama_service(const Tree& tree) {
       if (!name.ends_with(".conf")) continue;
       const auto added = tree.read(more + "/" + name);
       if (added.is_unreadable()) return added.why();
-      read_settings(added.value_or(""), more + "/" + name, service);
+      read_settings(added.value_or(""), more + "/" + name, unit);
       read_rights(added.value_or(""), more + "/" + name, rights);
     }
-    judge_rights(tree, rights, service);
-    return service;
+    judge_rights(tree, rights, unit.service);
+    return with_borrowed(tree, std::move(unit));
   }
   return {};
 }

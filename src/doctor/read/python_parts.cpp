@@ -130,6 +130,7 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
   folders.emplace_back("/usr/local/share/jupyter/kernels");
   folders.emplace_back("/usr/share/jupyter/kernels");
   std::vector<NotebookKernel> found;
+  const std::string own = tree.resolve(python.prefix).value_or(python.prefix);
   for (const std::string& folder : folders)
     for (const std::string& name : tree.list(folder, 100).value_or({})) {
       const std::string file = folder + "/" + name + "/kernel.json";
@@ -146,7 +147,9 @@ Fact<std::vector<NotebookKernel>> read_kernels(const Tree& tree,
         continue;
       const auto node = tree.node(program);
       if (node.is_unreadable()) continue;
-      found.push_back({printable(name), file, printable(program), node.has_value()});
+      const std::string prefix = parent(parent(program));
+      const bool is_own = prefix == python.prefix || tree.resolve(prefix).value_or(prefix) == own;
+      found.push_back({printable(name), file, printable(program), node.has_value(), is_own});
     }
   return found;
 }

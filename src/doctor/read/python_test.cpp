@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <map>
 
+#include "doctor/facts/python_parts.hpp"
 #include "doctor/read/python_text.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -222,4 +224,29 @@ TEST_CASE("names of distributions are read as pip writes them") {
   CHECK(old.exact == "2.4.0");
   CHECK(old.marker == "extra == 'x'");
   CHECK(parse_requirement("numpy>=1.2,<2").exact.empty());
+}
+
+TEST_CASE("a notebook kernel is this environment's whatever links lead there") {
+  const TemporaryTree folder;
+  put_venv(folder);
+  folder.put("venv/bin/python", "");
+  folder.link("home/ada/env", "../../venv");
+  folder.put("other/bin/python", "");
+  const auto kernel = [&](const char* name, const char* python) {
+    folder.put(std::string("usr/share/jupyter/kernels/") + name + "/kernel.json",
+               std::string("{\"argv\": [\"") + python + "\"]}");
+  };
+  kernel("by-link", "/home/ada/env/bin/python");
+  kernel("other", "/other/bin/python");
+  const Tree tree(folder.path);
+  const auto is_own = [&](const char* python) {
+    std::map<std::string, bool> own;
+    const PythonParts parts =
+        collect_python_parts(tree, Environment{}, collect_python(tree, Environment{}, python));
+    for (const NotebookKernel& one : *parts.kernels) own[one.name] = one.is_own;
+    return own;
+  };
+  const std::map<std::string, bool> expected{{"by-link", true}, {"other", false}};
+  CHECK(is_own("/venv/bin/python") == expected);
+  CHECK(is_own("/home/ada/env/bin/python") == expected);
 }

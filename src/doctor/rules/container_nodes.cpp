@@ -13,7 +13,9 @@ namespace {
 /// Of what the node's engine reads, without comments; `path` of the first file.
 struct NodeSettings {
   std::string path, text;
-  std::string unread;  // a file that tells of NVIDIA, and that none of these names
+  std::string unread;      // a file that tells of NVIDIA, and that none of these names
+  std::string old_names;   // one that tells of it under version 2's name of the plugin,
+  bool new_names = false;  // and whether another does under version 3's
 };
 
 std::string without_comments(std::string_view toml) {
@@ -36,6 +38,11 @@ NodeSettings settings_of_node(const std::vector<RuntimeSettings>& files) {
     if (own == rancher && (!dropped || read.path.empty() || contains(read.text, "imports"))) {
       if (read.path.empty()) read.path = file.path;
       read.text += text;
+      if (!contains(text, "nvidia")) continue;
+      if (contains(text, "io.containerd.cri.v1.runtime"))
+        read.new_names = true;
+      else if (contains(text, "io.containerd.grpc.v1.cri"))
+        read.old_names = file.path;
     } else if (contains(text, "nvidia")) {
       read.unread = file.path;
     }
@@ -52,15 +59,19 @@ std::string ignored_words(const NodeSettings& read) {
     return read.unread.empty() ? ""
                                : text("{} tells of NVIDIA's runtime, and what runs here reads {}",
                                       read.unread, read.path);
-  // containerd 2 has another name for the plugin, and reads the old one in older files alone.
-  const bool third = contains(read.text, "version = 3");
-  return third && !contains(read.text, "io.containerd.cri.v1.runtime") &&
-                 contains(read.text, "io.containerd.grpc.v1.cri")
+  // containerd 2 has another name for the plugin. It merges all files before it looks at the old
+  // one, and the highest version counts for all:
+  // https://github.com/containerd/containerd/pull/12891
+  if (!contains(read.text, "version = 3") || read.new_names || read.old_names.empty()) return "";
+  return read.old_names == read.path
              ? text(
                    "{} is of version 3, and names the plugin as version 2 does: NVIDIA's runtime "
                    "is not seen",
                    read.path)
-             : "";
+             : text(
+                   "{} names the plugin as version 2 does, and {} is of version 3: NVIDIA's "
+                   "runtime is not seen",
+                   read.old_names, read.path);
 }
 
 bool node_without_runtime(Examination& look) {

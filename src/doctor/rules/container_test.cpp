@@ -327,6 +327,17 @@ TEST_CASE("of a node's settings those count that what runs there reads") {
       said({{kContainerd,
              "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
           .empty());
+  // The highest version of all files counts for every one.
+  constexpr const char* kThird =
+      "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"
+      "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n";
+  CHECK(said({{kContainerd, kThird}, {kDropped, std::string("version = 2\n") + kNvidia}})
+            .find(kDropped) == 0);
+  CHECK(
+      said({{kContainerd, kThird},
+            {kDropped,
+             "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"}})
+          .empty());
   CHECK(
       said({{kContainerd, std::string("disabled_plugins = [\"cri\"]\n") + kNvidia}}).find("CRI") !=
       std::string::npos);

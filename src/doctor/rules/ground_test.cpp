@@ -117,10 +117,6 @@ std::vector<Mutation> branch_mutations() {
 
 std::vector<Mutation> module_mutations() {
   return {
-      {"DRV33",
-       [](Facts& f) {
-         f.nvidia.unfinished = std::vector<UnfinishedPackage>{{"nvidia-dkms", "x"}};
-       }},
       {"DRV37",
        [](Facts& f) {
          first_answer(f, [](GpuAnswer& gpu) {
@@ -273,10 +269,6 @@ std::vector<Mutation> answer_mutations() {
        }},
       {"RT06", [](Facts& f) { f.process.shm_used_bytes = 16ULL << 30; }},
       {"RT07", [](Facts& f) { f.process.open_files_limit = 256; }},
-      {"RT14",
-       [](Facts& f) {
-         f.process.rooms = std::vector{Room{"/tmp", "TMPDIR", 0, {}}};
-       }},
       {"RT07", [](Facts& f) { f.process.cgroup_processes_limit = 20; }},
       {"RT08", [](Facts& f) { f.driver.peer_pairs_unsupported = std::vector<std::string>{"0-1"}; }},
       {"RT09", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.display_active = true; }); }},

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/device_list.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -23,13 +24,22 @@ const Distribution* first_package(Examination& look,
   return nullptr;
 }
 
+/// Not all hidden (-1, NoDevFiles), and nothing that ENV02 has to say: 0-3, or a number of no GPU.
+bool is_one_device(Examination& look, const std::string& visible) {
+  const auto tokens = listed_devices(visible);
+  if (hides_every_device(visible) || tokens.size() != 1 ||
+      plain_device_list(visible) != tokens.front())
+    return false;
+  const auto number = listed_number(tokens.front());
+  return !number || *number < nvidia_count(look).value_or(*number + 1);
+}
+
 /// Each task sees one GPU, which is number 0 in it, and a program that takes its rank on the
 /// machine for the number finds none.
 void rank_beyond_gpus(Examination& look) {
   if (variable_or_empty(look, "SLURM_JOB_ID").empty()) return;
   const std::string visible = variable_or_empty(look, "CUDA_VISIBLE_DEVICES");
-  if (visible.empty() || visible.find(',') != std::string::npos || !machine_has_nvidia(look))
-    return;
+  if (!machine_has_nvidia(look) || !is_one_device(look, visible)) return;
   // A number that its launcher has given to it, which programs take; Slurm's own they may not ask.
   const bool launched = !variable_or_empty(look, "LOCAL_RANK").empty();
   const char* name = launched ? "LOCAL_RANK" : "SLURM_LOCALID";
@@ -90,7 +100,7 @@ void not_in_service(Examination& look, const OllamaService& service) {
 void hidden_from_service(Examination& look, const OllamaService& service) {
   const auto hidden = service.variables.find("CUDA_VISIBLE_DEVICES");
   const auto gpus = nvidia_count(look);
-  if (hidden == service.variables.end() || !gpus || *gpus == 0) return;
+  if (hidden == service.variables.end() || hidden->second.is_passed || !gpus || *gpus == 0) return;
   const std::string& value = hidden->second.value;
   const std::string_view first = std::string_view(value).substr(0, value.find(','));
   const auto number = to_number(first);
@@ -103,7 +113,8 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
   // As one switches GPUs off on purpose.
   if (value.empty() || value == "-1") finding.severity = Severity::kInfo;
   finding.evidence = {
-      fmt::format("{}: Environment=CUDA_VISIBLE_DEVICES={}", hidden->second.file, value),
+      fmt::format("{}: {}CUDA_VISIBLE_DEVICES={}", hidden->second.file,
+                  contains(hidden->second.file, "/systemd/") ? "Environment=" : "", value),
       "https://github.com/ollama/ollama/issues/9722"};
   finding.fix.push_back(
       {fmt::format("sudo sed -i '/CUDA_VISIBLE_DEVICES/d' {}\nsudo systemctl daemon-reload && sudo "
@@ -149,7 +160,7 @@ void ollama_service(Examination& look) {
   if (service == nullptr) return;
   locked_out_of_nodes(look, *service);
   hidden_from_service(look, *service);
-  not_in_service(look, *service);
+  if (look.see_whole(look.facts.platform.ollama_service) != nullptr) not_in_service(look, *service);
 }
 
 /// A user without an entry in /etc/passwd has "/" for a home, and a system's user none at all.
@@ -225,7 +236,7 @@ void notebook_kernel(Examination& look) {
       !(look.facts.python.is_venv || look.facts.python.is_conda) ||
       first_package(look, {"ipykernel"}) != nullptr ||
       std::any_of(kernels->begin(), kernels->end(),
-                  [&](const NotebookKernel& one) { return one.python.starts_with(prefix + "/"); }))
+                  [](const NotebookKernel& one) { return one.is_own; }))
     return;
   Finding& finding = look.found(
       text("no notebook kernel starts this Python: a notebook runs {}, whose packages are others",
@@ -259,6 +270,8 @@ void no_video(Examination& look) {
       look.found(text("the container has no libraries for video, which {} wants: "
                       "NVIDIA_DRIVER_CAPABILITIES does not ask for them",
                       named(*one)));
+  // Most of its users decode images, for which it brings all that it needs.
+  if (one->name.starts_with("nvidia-dali")) finding.severity = Severity::kInfo;
   finding.evidence = {shown_variable(look, "NVIDIA_DRIVER_CAPABILITIES"), one->path,
                       fmt::format("libnvcuvid.so.1, libnvidia-encode.so.1: {}", tr("not there")),
                       "https://github.com/NVIDIA/nvidia-docker/issues/1530"};

@@ -43,6 +43,10 @@ std::string said(const char* name, const char* value) {
   return said("ENV28", facts);
 }
 
+std::vector<berth::model::Finding> found(const Facts& facts, const char* rule) {
+  return diagnose(facts, Knowledge{}, {rule}).findings;
+}
+
 }  // namespace
 
 TEST_CASE("a user without a name, where PyTorch asks for it") {
@@ -77,4 +81,76 @@ TEST_CASE("a disk without room, or without inodes, where programs write") {
   CHECK(of(0, 100, "/var/lib/docker") == "warning");
   CHECK(of(300 * kMib, 100, "HOME").empty());
   CHECK_MESSAGE(of(9000 * kMib, std::nullopt, "HOME").empty(), "it does not count inodes");
+}
+
+TEST_CASE("a rank is beyond its GPUs only where the task sees one") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  const auto ranks = [&](const std::string& visible) {
+    facts.process.environment =
+        Environment{{"SLURM_JOB_ID", "7"}, {"LOCAL_RANK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}};
+    return found(facts, "ENV24").size();
+  };
+  CHECK(ranks("0") == 1);
+  CHECK(ranks("GPU-5ba0b4c3-6bf5-1d25-0f43-a4cbd9b0d5f4") == 1);
+  // All hidden on purpose, several, or a list with which something else is wrong.
+  for (const std::string other : {"", "-1", "NoDevFiles", "none", "0,1", "0-3", "7", "gpu0"}) {
+    CAPTURE(other);
+    CHECK(ranks(other) == 0);
+  }
+}
+
+TEST_CASE("a variable is lost to Ollama's service only where all that sets its own is known") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.process.environment = Environment{{"OLLAMA_FLASH_ATTENTION", "1"}};
+  OllamaService service;
+  service.unit = "/etc/systemd/system/ollama.service";
+  const auto lost = [&](const Fact<OllamaService>& fact) {
+    facts.platform.ollama_service = fact;
+    return found(facts, "ENV25").size();
+  };
+  CHECK(lost(service) == 1);
+  Fact<OllamaService> part(service);
+  part.doubt(Unreadable{"/srv/ollama.env", 0});
+  CHECK(lost(part) == 0);
+  // What systemd itself has nobody here knows, and it need not be wrong.
+  service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
+  service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};
+  CHECK(lost(service) == 0);
+}
+
+TEST_CASE(
+    "a container without libraries for video is a warning where a package does nothing else") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.container.kind = std::string("docker");
+  facts.python.libraries = std::vector<CudaLibrary>{};
+  facts.process.environment = Environment{{"NVIDIA_DRIVER_CAPABILITIES", "compute,utility"}};
+  const auto with = [&](const char* name) {
+    facts.python.distributions =
+        std::vector<Distribution>{{name, "1.2", "/venv/site/METADATA", 1, {}, ""}};
+    const auto video = found(facts, "CTR21");
+    REQUIRE(video.size() == 1);
+    return video.front().severity;
+  };
+  CHECK(with("pynvvideocodec") == Severity::kWarning);
+  CHECK(with("nvidia-dali-cuda120") == Severity::kInfo);
+}
+
+TEST_CASE("expandable segments are a warning where a server sleeps without being told to") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  TorchBuild torch;
+  torch.version = "2.6.0";
+  torch.path = "/venv/site/torch/version.py";
+  facts.python.torch = torch;
+  facts.process.environment = Environment{{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}};
+  const auto with = [&](const char* name) {
+    facts.python.distributions =
+        std::vector<Distribution>{{"vllm", "0.8.5", "/venv/site/METADATA", 1, {}, ""},
+                                  {name, "1.0", "/venv/site/METADATA", 1, {}, ""}};
+    const auto segments = found(facts, "ENV21");
+    REQUIRE(segments.size() == 1);
+    return segments.front().severity;
+  };
+  CHECK(with("verl") == Severity::kWarning);
+  CHECK(with("trl") == Severity::kInfo);
+  CHECK(with("openrlhf") == Severity::kInfo);
 }

@@ -35,7 +35,16 @@ std::string unmet_need(const Distribution& one, const Distribution& other) {
   return "";
 }
 
+/// A nightly build, or one of a checkout: "2.10.0.dev20251101", "0.9.0a0+8d1c4a2". What it goes
+/// with is what was there on its day, and no table of releases says that.
+bool is_before_release(const Distribution& one) {
+  const std::string number = one.version.substr(0, one.version.find('+'));
+  return number.find(".dev") != std::string::npos || number.ends_with("a0");
+}
+
 bool is_clash(const PackagePair& row, const Distribution& one, const Distribution& other) {
+  if (is_before_release(one) && is_before_release(other)) return false;
+  if (!row.good.empty() && (is_before_release(one) || is_before_release(other))) return false;
   if (!row.versions.empty() && !in_range(one.version, row.versions)) return false;
   if (!row.bad.empty()) return in_range(other.version, row.bad);
   if (!row.good.empty()) return !in_range(other.version, row.good);

@@ -65,7 +65,11 @@ void ollama_without_gpu(Examination& look) {
       is_old_or_alone
           ? text("Ollama is installed without its libraries, so it computes on the processor")
           : text("Ollama has libraries for the processor only, and leaves the GPU alone"));
-  if (is_old_or_alone) finding.severity = Severity::kWarning;
+  // A distribution may have put them where nobody here looks; its installer, and whoever copies
+  // the program alone, have not.
+  if (is_old_or_alone)
+    finding.severity =
+        ollama->program.starts_with("/usr/bin/") ? Severity::kInfo : Severity::kWarning;
   finding.evidence.push_back(
       is_old_or_alone ? fmt::format("{}; {}: {}", ollama->program, ollama->folder, tr("not there"))
                       : fmt::format("{}: {}", ollama->folder, fmt::join(ollama->libraries, " ")));

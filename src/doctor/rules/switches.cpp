@@ -109,7 +109,8 @@ void missing_files(Examination& look) {
 void pools_in_segments(Examination& look, const char* name, const std::string& value) {
   const auto has = [&](const char* package) { return look.facts.python.distribution(package); };
   const auto saver = has("torch-memory-saver"), vllm = has("vllm");
-  const bool trains = has("verl") || has("openrlhf") || has("trl");
+  const bool sleeps = has("verl").has_value();  // without being told to
+  const bool trains = sleeps || has("openrlhf") || has("trl");
   const Distribution* who = look.see(saver);
   if (who == nullptr && trains && vllm && is_older(vllm->version, "0.20.1")) who = look.see(vllm);
   if (who == nullptr) return;
@@ -117,7 +118,8 @@ void pools_in_segments(Examination& look, const char* name, const std::string& v
       "{} asks for expandable segments, of which {} cannot make the memory pools that it frees "
       "between steps",
       name, fmt::format("{} {}", who->name, who->version)));
-  finding.severity = Severity::kWarning;
+  // vllm_enable_sleep_mode is off unless somebody asks for it.
+  finding.severity = who->name == "vllm" && !sleeps ? Severity::kInfo : Severity::kWarning;
   finding.evidence = {fmt::format("{}={}", name, value), who->path,
                       who->name == "vllm"
                           ? "https://github.com/vllm-project/vllm/pull/14189"

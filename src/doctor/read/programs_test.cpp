@@ -1,0 +1,42 @@
+#include <doctest/doctest.h>
+
+#include "doctor/facts/platform.hpp"
+#include "system/temporary_tree.hpp"
+
+using namespace berth::doctor;
+using berth::system::TemporaryTree;
+
+TEST_CASE("Ollama's libraries are found where distributions put them") {
+  for (const char* folder : {"usr/lib/ollama", "usr/lib64/ollama", "usr/libexec/ollama"}) {
+    CAPTURE(folder);
+    const TemporaryTree root;
+    root.put("usr/bin/ollama", "");
+    root.put(std::string(folder) + "/libggml-cuda.so", "");
+    const auto files = collect_ollama(Tree(root.path));
+    REQUIRE(files);
+    CHECK(files->folder == std::string("/") + folder);
+    CHECK(files->libraries == std::vector<std::string>{"libggml-cuda.so"});
+  }
+}
+
+TEST_CASE("a service has what its files of variables say, and what systemd passes to it") {
+  const TemporaryTree root;
+  root.put("etc/systemd/system/ollama.service",
+           "[Service]\nEnvironmentFile=-/etc/default/ollama\nEnvironment=OLLAMA_KEEP_ALIVE=5m\n"
+           "PassEnvironment=OLLAMA_MODELS CUDA_VISIBLE_DEVICES\n");
+  root.put("etc/default/ollama",
+           "# of this machine\nOLLAMA_FLASH_ATTENTION=\"1\"\nOLLAMA_KEEP_ALIVE=-1\n");
+  auto service = collect_ollama_service(Tree(root.path));
+  REQUIRE(service.is_whole());
+  const auto& variables = service->variables;
+  CHECK(variables.at("OLLAMA_FLASH_ATTENTION").value == "1");
+  CHECK(variables.at("OLLAMA_FLASH_ATTENTION").file == "/etc/default/ollama");
+  CHECK(variables.at("OLLAMA_KEEP_ALIVE").value == "-1");  // the file's counts
+  CHECK(variables.at("OLLAMA_MODELS").is_passed);
+  // What is not Ollama's own is left unread, and then nothing is known not to be set.
+  root.put("etc/systemd/system/ollama.service.d/more.conf",
+           "[Service]\nEnvironmentFile=/srv/secrets.env\n");
+  service = collect_ollama_service(Tree(root.path));
+  CHECK(service);
+  CHECK_FALSE(service.is_whole());
+}
