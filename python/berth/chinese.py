@@ -214,6 +214,10 @@ MESSAGES: Dict[str, str] = {
     ", {} batches each": "，各预取 {} 批",
     "; /dev/shm has {} MiB free, and a batch takes {}: --shm-size of the container, or torch.multiprocessing.set_sharing_strategy('file_system')":
         "；/dev/shm 剩余 {} MiB，而一批需要 {}：用容器的 --shm-size，或 torch.multiprocessing.set_sharing_strategy('file_system')",
+    "berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
+    "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')":
+        "berth：无法启动工作进程：{}；把数据集的类放进模块，程序入口放在 if __name__ == '__main__' 之下，"
+        "或者用 DataLoader(multiprocessing_context='fork')",
     "berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}": "berth：常用规则（核心数 − 1）是 {}：每秒 {:.1f} 批；没有 worker：{:.1f}",
     "dataset: a {} has no length, so that nothing can be tried": "dataset：{} 没有长度，因此无法试用",
     "PyTorch's profiler cannot begin: {}": "PyTorch 的分析器无法开始：{}",

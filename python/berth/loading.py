@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import sys
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -14,6 +15,7 @@ from .frameworks import needed, sees_gpu
 from .language import text
 from .parts import positive
 from .randomness import kept, unused
+from .retrying import first_line
 from .sizes import number, whole
 
 __all__ = ["LoaderOptions", "dataloader_options"]
@@ -75,6 +77,19 @@ class _Trials:
         # Slow items are tried in smaller batches: four of them take no longer than the trial.
         self.tried = max(1, min(batch_size, int(seconds / 4 / max(time.perf_counter() - begun, 1e-9))))
         self.bytes = 0
+
+    def rates(self, all_workers: List[int]) -> Tuple[Dict[int, float], str]:
+        """Of each number of workers; and why none can be started, where it is so: since Python 3.14 they get the dataset by pickle."""
+        found: Dict[int, float] = {}
+        for workers in all_workers:
+            try:
+                found[workers] = self.rate(workers)
+            except (pickle.PicklingError, AttributeError, TypeError, RuntimeError) as why:
+                words = first_line(why)
+                if workers == 0 or not ("pickle" in words or "exited unexpectedly" in words):
+                    raise
+                return {0: found[0]}, words
+        return found, ""
 
     def rate(self, workers: int) -> float:
         """Starting the workers is not counted."""
@@ -159,15 +174,20 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
     random = kept()
     try:
         trials = _Trials(torch, dataset, batch_size, collate_fn, seconds)
-        rates = {workers: trials.rate(workers) for workers in sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)})}
+        rates, refused = trials.rates(sorted({*(one for one in _candidates(cores) if one <= limit), max(0, folk)}))
     finally:
         random.restore()  # how many were drawn goes by the clock
         unused(random)
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())
-    options.report = "\n".join([text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said),
-                                text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[max(0, folk)], rates[0])])
+    lines = [text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said)]
+    if refused:
+        lines.append(text("berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
+                          "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')", refused))
+    else:
+        lines.append(text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[max(0, folk)], rates[0]))
+    options.report = "\n".join(lines)
     if report:
         print(options.report, file=sys.stderr)
     return options

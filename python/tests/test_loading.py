@@ -91,6 +91,16 @@ class Cores(unittest.TestCase):
 
 
 @unittest.skipIf(torch is None, "no PyTorch")
+class Failing:
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, at):
+        if at or torch.utils.data.get_worker_info():
+            raise RuntimeError("of the dataset's own")
+        return torch.zeros(1)
+
+
 class Loader(unittest.TestCase):
     class Slow:
         def __len__(self):
@@ -146,6 +156,21 @@ class Loader(unittest.TestCase):
         self.assertIn("batches/s of 64", said.report)
         # Of 0, 1 and 2 workers, with what they fetch before they are asked; a batch of each would be 192.
         self.assertLess(loaded.value, 40)
+
+    def test_a_dataset_that_no_worker_can_be_given_has_none(self):
+        class Local(self.Slow):
+            pass
+        before = multiprocessing.get_start_method()
+        multiprocessing.set_start_method("spawn", force=True)
+        try:
+            with self.with_cores(2):
+                said = berth.dataloader_options(Local(), batch_size=4, seconds=0.01, report=False)
+        finally:
+            multiprocessing.set_start_method(before, force=True)
+        self.assertEqual(said["num_workers"], 0)
+        self.assertRegex(said.report, "no worker can be started: .*pickle.*Local")
+        with self.with_cores(2), self.assertRaises(RuntimeError):  # its own
+            berth.dataloader_options(Failing(), batch_size=4, seconds=0.01, report=False)
 
     def test_what_is_tried_in_smaller_batches_is_told_of_whole_ones(self):
         class Items:
