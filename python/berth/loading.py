@@ -181,16 +181,18 @@ def dataloader_options(dataset: Any, *, batch_size: int = 1, collate_fn: Any = N
     chosen = _chosen({workers: rate for workers, rate in rates.items() if workers <= limit}, step_seconds)
     options = LoaderOptions(num_workers=chosen, pin_memory=sees_gpu(torch))
     said = _with_prefetch(options, trials.bytes, shared_free())
-    lines = [text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said)]
-    if refused:
-        lines.append(text("berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
-                          "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')", refused))
-    else:
-        lines.append(text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[max(0, folk)], rates[0]))
-    options.report = "\n".join(lines)
+    options.report = "\n".join([text("berth: {} workers: {:.1f} batches/s of {} ({}){}", chosen, rates[chosen], batch_size, why, said),
+                                _beside(rates, max(0, folk), refused)])
     if report:
         print(options.report, file=sys.stderr)
     return options
+
+
+def _beside(rates: Dict[int, float], folk: int, refused: str) -> str:
+    if refused:
+        return text("berth: no worker can be started: {}; the dataset's class in a module and the program's beginning below "
+                    "if __name__ == '__main__', or DataLoader(multiprocessing_context='fork')", refused)
+    return text("berth: the folk rule (cores − 1) is {}: {:.1f} batches/s; none: {:.1f}", folk, rates[folk], rates[0])
 
 
 def _chosen(rates: Dict[int, float], step_seconds: Optional[float]) -> int:

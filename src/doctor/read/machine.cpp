@@ -300,6 +300,8 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   }
   facts.is_virtual = is_virtual(tree);
   facts.is_laptop = is_laptop(tree);
+  if (const auto chassis = tree.line("/sys/class/dmi/id/chassis_type"); chassis.is_unreadable())
+    facts.on_battery = chassis.why();
   if (facts.is_laptop) {
     facts.on_battery = read_battery(tree);
     facts.power_profile = tree.line("/sys/firmware/acpi/platform_profile");

@@ -53,7 +53,9 @@ Place place_of(const Tree& tree, const std::string& interpreter, PythonFacts& fa
     if (!config.home.empty()) place.base_prefix = parent(config.home);
     if (!config.version.empty()) place.version = beginning(config.version);
     place.release = config.version;
-  } else if (library_version(tree, place.prefix).empty() || place.prefix == "/") {
+  } else if ((library_version(tree, place.prefix).empty() &&
+              !tree.list(place.prefix + "/lib").is_unreadable()) ||
+             place.prefix == "/") {
     place.prefix = place.base_prefix = parent(parent(real));
   }
   if (place.version.empty()) place.version = library_version(tree, place.prefix);

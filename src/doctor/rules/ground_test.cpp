@@ -117,6 +117,10 @@ std::vector<Mutation> branch_mutations() {
 
 std::vector<Mutation> module_mutations() {
   return {
+      {"DRV33",
+       [](Facts& f) {
+         f.nvidia.unfinished = std::vector<UnfinishedPackage>{{"nvidia-dkms", "x"}};
+       }},
       {"DRV37",
        [](Facts& f) {
          first_answer(f, [](GpuAnswer& gpu) {
@@ -252,6 +256,10 @@ std::vector<Mutation> answer_mutations() {
       {"DRV28", [](Facts& f) { edit(f.driver.gpus, [](auto& all) { all.pop_back(); }); }},
       {"DRV29", [](Facts& f) { f.driver.failure = std::string("E0302"); }},
       {"DRV30", [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.silent = true; }); }},
+      {"RT14",
+       [](Facts& f) {
+         f.process.rooms = std::vector{Room{"/tmp", "TMPDIR", 0, {}}};
+       }},
       {"RT01",
        [](Facts& f) { first_answer(f, [](auto& gpu) { gpu.processes_memory_bytes = 0; }); }},
       {"RT03",
@@ -432,44 +440,6 @@ TEST_CASE("a GPU that the driver does not list is missed where this program woul
     log(facts, "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)");
     REQUIRE(found().size() == 2);
     CHECK(found().back().id == "DRV28");
-  }
-}
-
-TEST_CASE("a kernel that waits for its start is named where that start would lack the driver") {
-  const auto found = [](const Facts& facts) {
-    return !diagnose(facts, Knowledge{}, {"DRV18"}).findings.empty();
-  };
-  const auto kernels = [](Facts& facts, std::vector<std::string> names) {
-    facts.nvidia.kernels_on_disk = std::move(names);
-  };
-  Facts facts = healthy();
-  facts.nvidia.akmods = false;
-  CHECK(!found(facts));
-  kernels(facts, {"6.8.0-107-generic", "6.8.0-45-generic"});
-  CHECK(found(facts));
-  SUBCASE("built for it, too") {
-    edit(facts.nvidia.modules_on_disk, [](auto& all) {
-      all.push_back({"6.8.0-107-generic", "/lib/modules/6.8.0-107-generic/nvidia.ko", true});
-    });
-    CHECK(!found(facts));
-  }
-  SUBCASE("akmods builds it at its start") {
-    facts.nvidia.akmods = true;
-    CHECK(!found(facts));
-  }
-  SUBCASE("an older one, or one of another line") {
-    kernels(facts, {"6.8.0-9-generic", "6.8.0-45-generic", "6.11.0-8-lowlatency"});
-    CHECK(!found(facts));
-  }
-  SUBCASE("the one that runs is gone from the disk") {
-    kernels(facts, {"6.8.0-107-generic"});
-    facts.machine.modules = std::vector<std::string>{"nvidia", "ext4"};
-    CHECK(diagnose_with(ground_rules(), facts, {}).findings.front().id == "DRV18");
-  }
-  SUBCASE("nobody could look") {
-    facts.nvidia.kernels_on_disk = Unreadable{"/lib/modules", EACCES};
-    CHECK(!found(facts));
-    CHECK(diagnose(facts, Knowledge{}, {"DRV18"}).not_checked.size() == 1);
   }
 }
 

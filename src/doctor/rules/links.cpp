@@ -111,6 +111,8 @@ void repeated_errors(Examination& look) {
   auto gpus = cards_on_bus(look, kVendorAmd);
   for (const PciFunction* gpu : nvidia_gpus(look)) gpus.push_back(*gpu);
   for (const PciFunction& gpu : gpus) {
+    // Who cannot be told where a card hangs does not know its slot.
+    look.see(gpu.redirecting_bridges);
     std::ptrdiff_t count = 0;
     std::string newest;
     for (const std::string& line : *log) {

@@ -70,7 +70,8 @@ void jetson(Examination& look) {
 
 void saves_power(Examination& look) {
   if (look.facts.machine.is_jetson) return jetson(look);
-  if (look.facts.machine.is_laptop && look.missing(look.facts.container.kind)) laptop(look);
+  if (look.facts.machine.is_laptop && look.missing(look.facts.container.kind)) return laptop(look);
+  look.see(look.facts.machine.on_battery);  // whether it is one
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -387,7 +387,7 @@ void second_nccl(Examination& look) {
 std::string xla_user(Examination& look) {
   const auto tensorflow = look.facts.python.distribution("tensorflow");
   if (const Distribution* one = look.see(tensorflow);
-      one != nullptr && has_library(look, "libcudart.so"))
+      one != nullptr && has_library(look, "libcudart.so") && !is_older(one->version, "1.0"))
     return named(*one);
   const auto* all = look.see(look.facts.python.distributions);
   if (all != nullptr)
