@@ -1,0 +1,3 @@
+#!/bin/sh
+# singularity-hpc
+export PS1="[nvcr.io/nvidia/tensorflow]$ "
