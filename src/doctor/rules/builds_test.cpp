@@ -167,4 +167,11 @@ TEST_CASE("an older NCCL of the system is in the way of PyTorch's where CuPy loa
   CHECK(finds("2.20.3",
               {{"cupy-cuda12x", "13.1.0"}, {"torch", "2.3.0"}, {"nvidia-nccl-cu12", "2.20.5"}}) ==
         0);
+  const auto severity = [&](const char* version) {
+    static_cast<void>(finds(
+        version, {{"cupy-cuda12x", "13.1.0"}, {"torch", "2.9.0"}, {"nvidia-nccl-cu12", "2.27.5"}}));
+    return asked("LIB09", facts).front().severity;
+  };
+  CHECK(severity("2.16.2") == Severity::kWarning);
+  CHECK(severity("2.25.1") == Severity::kInfo);
 }

@@ -192,7 +192,8 @@ void headers_clash(Examination& look) {
       text("nvcc of CUDA{} compiles nothing here: the C library declares {} as well, and otherwise "
            "than CUDA's header",
            cuda, clash->function));
-  if (who == nullptr && first_of(look, {"torch"}) == nullptr) finding.severity = Severity::kInfo;
+  // Most who have PyTorch compile nothing for it.
+  if (who == nullptr) finding.severity = Severity::kInfo;
   finding.evidence = {fmt::format("{}: {}(double x)", clash->cuda_header, clash->function),
                       fmt::format("{}: {}, noexcept", clash->libc_header, clash->function),
                       clash->function == "rsqrt"

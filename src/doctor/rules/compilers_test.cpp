@@ -224,6 +224,8 @@ TEST_CASE("a C library that declares a function of CUDA's otherwise") {
                                       "/usr/include/bits/mathcalls.h", "cospi"};
   CHECK(severity("FW19", facts) == Severity::kInfo);  // nothing here is known to compile
   add(facts, "torch", "2.8.0");
+  CHECK(severity("FW19", facts) == Severity::kInfo);  // most compile nothing for it
+  add(facts, "deepspeed", "0.16.0");
   CHECK(severity("FW19", facts) == Severity::kWarning);
 }
 

@@ -108,7 +108,7 @@ void bindings_too_new(Examination& look) {
     const auto& python = look.facts.python;
     if (!python.distribution("nvidia-cutlass-dsl") && !python.distribution("numba-cuda") &&
         !python.distribution("cuda-core"))
-      finding.severity = Severity::kWarning;
+      finding.severity = Severity::kInfo;
     finding.fix.push_back(
         {install_command(look.facts.python, {fmt::format("cuda-python<{}", has[0] + 1)}),
          text("the newest for this driver")});

@@ -81,7 +81,10 @@ void servers_libraries(Examination& look) {
   const auto* all = look.see(look.facts.python.distributions);
   std::vector<std::string> found;
   for (const Distribution& one : all == nullptr ? std::vector<Distribution>() : *all)
-    if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu"))
+    // "torch 2.7.0+cu126" is PyTorch's own wheel: those for JetPack have another word there, or
+    // none.
+    if (one.name.starts_with("nvidia-cublas-cu") || one.name.starts_with("nvidia-cudnn-cu") ||
+        (one.name == "torch" && local_part(one.version).starts_with("cu")))
       found.push_back(one.path);
   const std::string* source = look.see(look.facts.machine.sbsa_source);
   if (source != nullptr) found.push_back(*source);

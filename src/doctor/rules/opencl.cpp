@@ -41,7 +41,9 @@ void opencl(Examination& look) {
   const Distribution* package = look.see(wheel);
   if (files->icds.empty()) {
     if (package != nullptr) return no_file(look, *files, named(*package), true);
-    if (!files->program.empty()) return no_file(look, *files, files->program, true);
+    // One that lists devices computes nothing.
+    if (!files->program.empty())
+      return no_file(look, *files, files->program, !files->program.ends_with("/clinfo"));
     // Most train with it on the processor, or by CUDA.
     if (const Distribution* lightgbm = look.see(trees))
       return no_file(look, *files, named(*lightgbm), false);

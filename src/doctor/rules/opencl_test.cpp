@@ -40,8 +40,10 @@ TEST_CASE("OpenCL without the file that names NVIDIA's library to its loader") {
   CHECK(said(machine("lightgbm")) == "info");
   CHECK_MESSAGE(said(machine("")).empty(), "nobody computes by OpenCL here");
   Facts facts = machine("");
-  change(facts, [](OpenClFiles& files) { files.program = "/usr/bin/clinfo"; });
+  change(facts, [](OpenClFiles& files) { files.program = "/usr/bin/hashcat"; });
   CHECK(said(facts) == "OpenCL");
+  change(facts, [](OpenClFiles& files) { files.program = "/usr/bin/clinfo"; });
+  CHECK_MESSAGE(said(facts) == "info", "which lists devices");
   facts = machine("pyopencl");
   facts.process.environment = Environment{{"OCL_ICD_VENDORS", "/opt/vendors"}};
   CHECK_MESSAGE(said(facts).empty(), "it looks elsewhere");
