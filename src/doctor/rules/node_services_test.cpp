@@ -219,6 +219,12 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");
+  // Nobody but root raises a hard limit.
+  const auto fixes =
+      diagnose_with({runtime_rules().begin(), runtime_rules().end()}, facts, {}).findings.at(0).fix;
+  REQUIRE(fixes.size() == 2);
+  CHECK(fixes[1].command.starts_with("qsub -l h_vmem="));
+  CHECK(fixes[1].says.find("/etc/security/limits.conf") != std::string::npos);
   facts.process.address_space_limit_bytes = 1ULL << 45;
   CHECK(space().empty());
 }
