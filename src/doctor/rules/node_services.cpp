@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "doctor/rules/container_nodes.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -70,15 +71,9 @@ void no_device_plugin(Examination& look) {
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  const auto is_gpus = [](const std::string& name) {
-    return name.ends_with(".sock") && name != "kubelet.sock" &&
-           (contains(name, "nvidia") || contains(name, "gpu") || contains(name, "hami") ||
-            contains(name, "vcuda") || contains(name, "mps"));
-  };
   // Dynamic resource allocation does without the plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
-  if (look.facts.container.kubelet_plugins.is_unreadable() ||
-      std::any_of(sockets->begin(), sockets->end(), is_gpus) ||
+  if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&
        std::any_of(plugins->begin(), plugins->end(),
                    [](const std::string& name) { return contains(name, "gpu"); })))
@@ -93,10 +88,7 @@ void no_device_plugin(Examination& look) {
       {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
        text("one of them has to run on this node; its log says why it does not")});
   finding.fix.push_back(
-      {"helm upgrade -i nvdp nvidia-device-plugin --repo "
-       "https://nvidia.github.io/k8s-device-plugin "
-       "-n nvidia-device-plugin --create-namespace",
-       text("where there is none; or NVIDIA's GPU operator")});
+      {install_device_plugin(), text("where there is none; or NVIDIA's GPU operator")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

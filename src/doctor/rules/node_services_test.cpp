@@ -84,8 +84,10 @@ TEST_CASE("a node's kubelet waits for a device plugin, or does without") {
   CHECK(plugin() == "info");
   alter(facts.container.plugin_sockets, [](auto& it) { it.push_back("nvidia-gpu.sock"); });
   CHECK(plugin().empty());
-  facts.container.plugin_sockets = std::vector<std::string>{"hami.sock", "kubelet.sock"};
-  CHECK(plugin().empty());
+  for (const char* other : {"hami.sock", "volcano.sock", "nvidiaGPU-1712345678.sock"}) {
+    facts.container.plugin_sockets = std::vector<std::string>{other, "kubelet.sock"};
+    CHECK(plugin().empty());
+  }
   facts.container.plugin_sockets = std::vector<std::string>{"kubelet.sock"};
   facts.container.kubelet_plugins = std::vector<std::string>{"gpu.nvidia.com"};
   CHECK(plugin().empty());
