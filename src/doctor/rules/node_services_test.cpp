@@ -71,6 +71,18 @@ TEST_CASE("Slurm is told of GPUs that are not there") {
   facts = node();
   facts.container.slurm = told("AutoDetect=nvml\n");
   CHECK(slurm() == "warning");
+  const auto fix = [&] {
+    const auto found =
+        diagnose_with({node_service_rules().begin(), node_service_rules().end()}, facts, {})
+            .findings;
+    return found.at(0).fix.at(0);
+  };
+  CHECK(fix().command.starts_with("sudo sed -i"));
+  // What the controller gave is given anew at the next start.
+  alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
+  CHECK(fix().command == "sudo scontrol reconfigure");
+  CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);
+  CHECK(fix().says.find("on the controller") != std::string::npos);
   alter(facts.container.slurm,
         [](auto& it) { it.nvml_plugin = std::string("/usr/lib64/slurm/gpu_nvml.so"); });
   CHECK(slurm().empty());
