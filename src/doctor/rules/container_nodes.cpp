@@ -1,6 +1,7 @@
 #include "doctor/rules/container_nodes.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -81,6 +82,10 @@ bool node_without_runtime(Examination& look) {
   const auto* files = look.see(engines.node_runtimes);
   const auto* specs = look.see(engines.cdi);
   if (files == nullptr || specs == nullptr) return false;
+  // A plugin that has registered gives pods their GPUs, by another way than the runtime's (GKE's).
+  const auto* sockets = look.see(engines.plugin_sockets);
+  if (engines.plugin_sockets.is_unreadable() || (sockets != nullptr && has_gpu_plugin(*sockets)))
+    return false;
   const NodeSettings read = settings_of_node(*files);
   const std::string why = ignored_words(read);
   if (!specs->empty() || (why.empty() && contains(read.text, "nvidia"))) return false;
@@ -120,10 +125,7 @@ bool offers_no_gpu(Examination& look) {
   const auto* sockets = look.see_whole(engines.plugin_sockets);
   if (sockets == nullptr || !look.missing(engines.claims_driver)) return false;
   return std::find(sockets->begin(), sockets->end(), "kubelet.sock") != sockets->end() &&
-         std::none_of(sockets->begin(), sockets->end(), [](const std::string& name) {
-           return name != "kubelet.sock" && name.ends_with(".sock") &&
-                  (contains(name, "nvidia") || contains(name, "gpu"));
-         });
+         !has_gpu_plugin(*sockets);
 }
 
 /// "default_runtime_name = 'nvidia'"; of Docker '"default-runtime": "nvidia"'.
@@ -176,7 +178,7 @@ void not_the_default(Examination& look) {
                                        by_docker ? "docker" : "containerd"),
                            ""});
   finding.fix.push_back(
-      {"helm upgrade -i nvdp nvdp/nvidia-device-plugin --set runtimeClassName=nvidia",
+      {install_device_plugin("--set runtimeClassName=nvidia"),
        text("or without a default: runtimeClassName: nvidia in the device plugin's pods and in all "
             "that want a GPU")});
 }
@@ -185,6 +187,22 @@ void not_the_default(Examination& look) {
 
 void runtimes_of_node(Examination& look) {
   if (!node_without_runtime(look)) not_the_default(look);
+}
+
+bool has_gpu_plugin(const std::vector<std::string>& sockets) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"nvidia", "gpu", "hami", "volcano", "vcuda", "mps"});
+  return std::any_of(sockets.begin(), sockets.end(), [&](const std::string& name) {
+    return name.ends_with(".sock") && name != "kubelet.sock" &&
+           std::any_of(kNames.begin(), kNames.end(),
+                       [&](std::string_view part) { return contains(name, part); });
+  });
+}
+
+std::string install_device_plugin(const std::string& more) {
+  return "helm upgrade -i nvdp nvidia-device-plugin --repo "
+         "https://nvidia.github.io/k8s-device-plugin -n nvidia-device-plugin --create-namespace" +
+         (more.empty() ? "" : " " + more);
 }
 
 }  // namespace berth::doctor

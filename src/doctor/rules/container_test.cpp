@@ -402,6 +402,37 @@ TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not
   CHECK(said(facts).empty());
 }
 
+TEST_CASE("a node whose GPUs a plugin of another name, or of a cloud, has registered") {
+  constexpr auto kContainerd = "/etc/containerd/config.toml";
+  Facts facts = healthy("");
+  facts.container.kind = {};
+  auto& engines = facts.container.engines;
+  engines.kubelet = std::string("/var/lib/kubelet");
+  engines.cdi = std::vector<CdiSpec>{};
+  const auto said = [&](const char* settings, const char* socket) {
+    engines.node_runtimes = std::vector<RuntimeSettings>{{kContainerd, settings}};
+    engines.plugin_sockets = std::vector<std::string>{"kubelet.sock", socket};
+    return diagnose_with(container_rules_all(), facts, {}).findings;
+  };
+  constexpr auto kKnown = "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n";
+  constexpr auto kUnknown = "version = 2\n";
+  for (const char* plugin : {"volcano.sock", "vcuda.sock", "hami.sock", "nvidia-mps.sock",
+                             "nvidiaGPU-1712345678.sock"}) {
+    CAPTURE(plugin);
+    CHECK(said(kKnown, plugin).empty());
+    // GKE's containerd knows nothing of NVIDIA's runtime: its plugin gives the nodes by itself.
+    CHECK(said(kUnknown, plugin).empty());
+  }
+  REQUIRE(said(kUnknown, "rdma.sock").size() == 1);
+  engines.plugin_sockets = Unreadable{"/var/lib/kubelet/device-plugins", EACCES};
+  CHECK_MESSAGE(diagnose_with(container_rules_all(), facts, {}).findings.empty(), "not root");
+  const auto found = said(kKnown, "rdma.sock");
+  REQUIRE(found.size() == 1);
+  CHECK_MESSAGE(found.front().fix.back().command.find(
+                    " --repo https://nvidia.github.io/k8s-device-plugin ") != std::string::npos,
+                "helm knows no repository nvdp by itself");
+}
+
 TEST_CASE("a container library from before cgroup v2") {
   const auto found = [](const char* version, bool v2, const char* config) {
     Facts facts = healthy("");

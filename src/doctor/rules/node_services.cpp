@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "doctor/rules/container_nodes.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -12,6 +13,23 @@ namespace {
 
 bool is_machine(Examination& look) {
   return look.missing(look.facts.container.kind) && !in_wsl(look) && driver_runs(look);
+}
+
+/// From slurmctld, which gives it anew whenever slurmd starts ("configless").
+bool is_controllers(const SlurmSettings& slurm) {
+  return slurm.path.starts_with("/run/slurm/");
+}
+
+/// `change`: a command, with {} for gres.conf's path. Of the controller's copy it would not last.
+Fix change_of_settings(const SlurmSettings& slurm, const char* change, const std::string& says) {
+  if (!is_controllers(slurm))
+    return {fmt::format(fmt::runtime(change), slurm.path) + " && sudo systemctl restart slurmd",
+            says};
+  return {"sudo scontrol reconfigure",
+          text("on the controller, after the change in its own gres.conf, beside slurm.conf: {} is "
+               "fetched from there at every start of slurmd",
+               slurm.path) +
+              "; " + says};
 }
 
 /// slurmd ends where a file that it is told of is not there.
@@ -31,11 +49,11 @@ void files_that_are_not_there(Examination& look, const SlurmSettings& slurm) {
            slurm.path, slurm.files.size(), here));
   finding.evidence = {fmt::format("{}: {}", fmt::join(missing, " "), tr("not there")),
                       "https://github.com/awslabs/awsome-distributed-ai/issues/195"};
-  finding.fix.push_back(
-      {fmt::format("sudoedit {} && sudo systemctl restart slurmd", slurm.path),
-       text("File=/dev/nvidia[…] with the numbers that ls /dev/nvidia[0-9]* shows, and Gres=gpu:{} "
-            "for this node in slurm.conf; with GPUs that should be here, see why they are not",
-            here)});
+  finding.fix.push_back(change_of_settings(
+      slurm, "sudoedit {}",
+      text("File=/dev/nvidia[…] with the numbers that ls /dev/nvidia[0-9]* shows, and Gres=gpu:{} "
+           "for this node in slurm.conf; with GPUs that should be here, see why they are not",
+           here)));
   finding.fix.push_back({"sudo scontrol update nodename=$(hostname -s) state=resume", ""});
 }
 
@@ -48,11 +66,10 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                       fmt::format("{}/gpu_nvml.so: {}", *folder, tr("not there")),
                       "https://github.com/SlinkyProject/containers/issues/14"};
   finding.fix.push_back(
-      {fmt::format("sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {} && sudo systemctl "
-                   "restart slurmd",
-                   slurm.path),
-       text("from Slurm 24.11 on, which finds them without NVML; before, lines with File=, or a "
-            "Slurm that was built where nvml.h is")});
+      change_of_settings(slurm, "sudo sed -i 's/AutoDetect=nvml/AutoDetect=nvidia/I' {}",
+                         text("AutoDetect=nvidia is known from Slurm 24.11 on, which finds them "
+                              "without NVML; before, lines with File=, or a "
+                              "Slurm that was built where nvml.h is")));
 }
 
 void slurm_gpus(Examination& look) {
@@ -70,15 +87,9 @@ void no_device_plugin(Examination& look) {
   if (sockets == nullptr ||
       std::find(sockets->begin(), sockets->end(), "kubelet.sock") == sockets->end())
     return;
-  const auto is_gpus = [](const std::string& name) {
-    return name.ends_with(".sock") && name != "kubelet.sock" &&
-           (contains(name, "nvidia") || contains(name, "gpu") || contains(name, "hami") ||
-            contains(name, "vcuda") || contains(name, "mps"));
-  };
   // Dynamic resource allocation does without the plugin.
   const auto* plugins = look.see(look.facts.container.kubelet_plugins);
-  if (look.facts.container.kubelet_plugins.is_unreadable() ||
-      std::any_of(sockets->begin(), sockets->end(), is_gpus) ||
+  if (look.facts.container.kubelet_plugins.is_unreadable() || has_gpu_plugin(*sockets) ||
       (plugins != nullptr &&
        std::any_of(plugins->begin(), plugins->end(),
                    [](const std::string& name) { return contains(name, "gpu"); })))
@@ -93,10 +104,7 @@ void no_device_plugin(Examination& look) {
       {"kubectl get pods -A -o wide | grep -i nvidia-device-plugin",
        text("one of them has to run on this node; its log says why it does not")});
   finding.fix.push_back(
-      {"helm upgrade -i nvdp nvidia-device-plugin --repo "
-       "https://nvidia.github.io/k8s-device-plugin "
-       "-n nvidia-device-plugin --create-namespace",
-       text("where there is none; or NVIDIA's GPU operator")});
+      {install_device_plugin(), text("where there is none; or NVIDIA's GPU operator")});
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -71,6 +71,18 @@ TEST_CASE("Slurm is told of GPUs that are not there") {
   facts = node();
   facts.container.slurm = told("AutoDetect=nvml\n");
   CHECK(slurm() == "warning");
+  const auto fix = [&] {
+    const auto found =
+        diagnose_with({node_service_rules().begin(), node_service_rules().end()}, facts, {})
+            .findings;
+    return found.at(0).fix.at(0);
+  };
+  CHECK(fix().command.starts_with("sudo sed -i"));
+  // What the controller gave is given anew at the next start.
+  alter(facts.container.slurm, [](auto& it) { it.path = "/run/slurm/conf/gres.conf"; });
+  CHECK(fix().command == "sudo scontrol reconfigure");
+  CHECK(fix().says.find("AutoDetect=nvidia") != std::string::npos);
+  CHECK(fix().says.find("on the controller") != std::string::npos);
   alter(facts.container.slurm,
         [](auto& it) { it.nvml_plugin = std::string("/usr/lib64/slurm/gpu_nvml.so"); });
   CHECK(slurm().empty());
@@ -84,8 +96,10 @@ TEST_CASE("a node's kubelet waits for a device plugin, or does without") {
   CHECK(plugin() == "info");
   alter(facts.container.plugin_sockets, [](auto& it) { it.push_back("nvidia-gpu.sock"); });
   CHECK(plugin().empty());
-  facts.container.plugin_sockets = std::vector<std::string>{"hami.sock", "kubelet.sock"};
-  CHECK(plugin().empty());
+  for (const char* other : {"hami.sock", "volcano.sock", "nvidiaGPU-1712345678.sock"}) {
+    facts.container.plugin_sockets = std::vector<std::string>{other, "kubelet.sock"};
+    CHECK(plugin().empty());
+  }
   facts.container.plugin_sockets = std::vector<std::string>{"kubelet.sock"};
   facts.container.kubelet_plugins = std::vector<std::string>{"gpu.nvidia.com"};
   CHECK(plugin().empty());
@@ -219,6 +233,12 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   CHECK(space().empty());
   facts.process.address_space_limit_bytes = 16ULL << 30;
   CHECK(space() == "error");
+  // Nobody but root raises a hard limit.
+  const auto fixes =
+      diagnose_with({runtime_rules().begin(), runtime_rules().end()}, facts, {}).findings.at(0).fix;
+  REQUIRE(fixes.size() == 2);
+  CHECK(fixes[1].command.starts_with("qsub -l h_vmem="));
+  CHECK(fixes[1].says.find("/etc/security/limits.conf") != std::string::npos);
   facts.process.address_space_limit_bytes = 1ULL << 45;
   CHECK(space().empty());
 }

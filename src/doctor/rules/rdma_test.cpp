@@ -81,6 +81,16 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
           alter(f.process.environment, [](auto& it) { it.emplace("NCCL_IB_DISABLE", "1"); });
         }).empty());
   CHECK(but([](Facts& f) { alone(f), ethernet(f); }).empty());
+  CHECK(but(ethernet) == "warning");
+  // A cloud's usual network, which speaks no RDMA between machines; its InfiniBand does.
+  CHECK(but([](Facts& f) { ethernet(f), f.machine.is_virtual = true; }).empty());
+  CHECK(but([](Facts& f) { f.machine.is_virtual = true; }) == "warning");
+  CHECK(
+      but([](Facts& f) {
+        f.machine.is_virtual = true;
+        ethernet(f);
+        alter(f.rdma.ports, [](auto& it) { it.push_back({"mlx5_1", "ACTIVE", false, "/sys/…"}); });
+      }) == "warning");
 }
 
 TEST_CASE("EFA adapters want NCCL's plugin in jobs of several machines") {
@@ -116,6 +126,10 @@ TEST_CASE("a container sees adapters that it may not open") {
   ethernet(facts);
   CHECK(verbs(facts).empty());
   alter(facts.process.environment, [](auto& it) { it.emplace("NCCL_IB_HCA", "mlx5_0"); });
+  CHECK(verbs(facts) == "warning");
+  facts.platform.cpu.flags = std::set<std::string, std::less<>>{"sse2", "hypervisor"};
+  CHECK_MESSAGE(verbs(facts).empty(), "in a cloud's virtual machine");
+  alter(facts.rdma.ports, [](auto& it) { it.front().ethernet = false; });
   CHECK(verbs(facts) == "warning");
 }
 

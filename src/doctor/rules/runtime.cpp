@@ -209,8 +209,12 @@ void address_space(Examination& look) {
   finding.evidence = {fmt::format("RLIMIT_AS: {}", *most),
                       "https://github.com/nicolasprevot/GpuShareSat/issues/6"};
   finding.fix.push_back({"ulimit -v unlimited",
-                         text("in the shell that starts the program; a scheduler sets it by the "
-                              "memory that a job asks for (h_vmem, pvmem)")});
+                         text("in the shell that starts the program; fails where the limit is a "
+                              "hard one, too (ulimit -Hv)")});
+  finding.fix.push_back({fmt::format("qsub -l h_vmem={}G …", (2 * wanted) >> 30),
+                         text("a scheduler sets it by the memory that a job asks for (h_vmem, "
+                              "pvmem): ask for more than the GPUs' and the machine's together; "
+                              "without one, see the lines with as in /etc/security/limits.conf")});
 }
 
 void open_files(Examination& look) {
