@@ -160,6 +160,7 @@ struct Compatibility {
   std::vector<KnownBad> known_bad;
   std::vector<AmdFirmware> amd_firmware;
   std::vector<PackagePair> pairs;
+  std::vector<Successor> successors;
   std::vector<Opens> opens;
   std::vector<WheelSearcher> wheel_searchers;
   std::vector<RocmDriver> rocm_drivers;
@@ -200,8 +201,7 @@ struct Compatibility {
 
   /// The newest CUDA that a driver was made for; "" older than any row.
   [[nodiscard]] std::string cuda_of_driver(std::string_view driver) const;
-  /// The lowest driver that runs programs made with this CUDA; "" not known. From CUDA 11 on any
-  /// of the same major will do.
+  /// The lowest driver that runs programs of this CUDA (from 11 on: of its major); "" not known.
   [[nodiscard]] std::string driver_for(std::string_view cuda) const;
   /// The driver that came with this CUDA; "" not known.
   [[nodiscard]] std::string driver_made_for(std::string_view cuda) const;

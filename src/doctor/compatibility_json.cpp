@@ -138,6 +138,8 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/amd_firmware/rows"))
     known.amd_firmware.push_back(
         {word(row, "release"), word(row, "what"), word(row, "source"), words(row, "gfx")});
+  for (const json& row : at(document, "compat/successors/rows"))
+    known.successors.push_back({word(row, "package"), word(row, "use"), word(row, "source")});
   for (const json& row : at(document, "compat/pairs/rows"))
     known.pairs.push_back({word(row, "package"), word(row, "v"), word(row, "with"),
                            word(row, "bad"), word(row, "good"), word(row, "what"), word(row, "use"),

@@ -13,6 +13,10 @@ namespace berth::doctor {
 struct PackagePair {
   std::string package, versions, with, bad, good, what, use, source;
 };
+/// A package that nobody makes any more, and what has taken its place.
+struct Successor {
+  std::string package, use, source;
+};
 /// Libraries that a package opens by name; where `with` is there, `use` is the package for it.
 struct Opens {
   std::string package, versions;

@@ -203,6 +203,9 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
   CHECK(told("/etc/default/ollama",
              "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY=secret\nTOKEN=secret\n") ==
         "OLLAMA_VULKAN=1\n");
+  CHECK(told("/proc/version",
+             "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
+             "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");
   CHECK(told("/etc/cdi/nvidia.yaml", "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=secret\n") ==
         "env:\n- NVIDIA_VISIBLE_DEVICES=void\n- TOKEN=…\n");
   CHECK(told("/v/lib/nvidia_cudnn_cu12-9.dist-info/RECORD",

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/contains_any.hpp"
+#include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_index.hpp"
 
 namespace berth::doctor {
@@ -311,6 +312,8 @@ std::string redacted_file(std::string_view path, std::string_view text) {
                ? ""
                : std::string(text.substr(at, text.find('\n', at) - at)) + "\n";
   }
+  // Not who built it, and where.
+  if (path == "/proc/version") return fmt::format("Linux version ({})\n", kernel_compiler(text));
   const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
   if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
       parts[2].find_first_not_of("0123456789") != std::string_view::npos)

@@ -40,7 +40,9 @@ class Examination {
   template <typename T>
   const T* see_whole(const Fact<T>& fact) {
     const T* seen = see(fact);
-    return fact.is_whole() ? seen : nullptr;
+    if (fact.is_whole()) return seen;
+    if (seen != nullptr) note_unreadable(fact.why());
+    return nullptr;
   }
   template <typename T>
   const T* see_whole(const Fact<T>&& fact) = delete;

@@ -35,12 +35,15 @@ struct DeviceNode {
 struct BuildLog {
   std::string path;  // "/var/lib/dkms/nvidia/535.129.03/build/make.log"
   std::vector<std::string> lines;
+  std::string compiler;  // the running kernel's: "gcc-12 (Ubuntu 12.3.0) 12.3.0"; "" not told
 };
 
 /// A package that dpkg has begun to install, and not finished.
 struct UnfinishedPackage {
   std::string name, status;  // "nvidia-dkms-550", "half-configured"
 };
+/// Of what /proc/version says, the compiler; "" none.
+[[nodiscard]] std::string kernel_compiler(std::string_view version);
 
 struct NvidiaFacts {
   Fact<std::string> module_version;                     // of the loaded one

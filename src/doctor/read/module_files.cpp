@@ -105,6 +105,27 @@ Fact<std::vector<ModuleFile>> collect_module_files(const Tree& tree,
   return found;
 }
 
+std::string kernel_compiler(std::string_view version) {
+  // "Linux version 6.5.0 (who@where) (gcc-12 (Ubuntu …) 12.3.0, GNU ld …) #13": which group of
+  // brackets it is has changed, and who built it may be called anything.
+  for (std::size_t begin = version.find('('); begin != std::string_view::npos;) {
+    std::size_t end = begin;
+    for (int depth = 0; end < version.size(); ++end) {
+      depth += version[end] == '(' ? 1 : version[end] == ')' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    const std::string_view group = version.substr(begin + 1, end - begin - 1);
+    const std::string_view first = group.substr(0, group.find_first_of(" ("));
+    if (first.find('@') == std::string_view::npos &&
+        (group.find("gcc") != std::string_view::npos ||
+         group.find("clang") != std::string_view::npos))
+      return std::string(
+          trim(group.substr(0, std::min(group.find(", GNU ld"), group.find(", LLD")))));
+    begin = version.find('(', std::min(end + 1, version.size()));
+  }
+  return "";
+}
+
 Fact<BuildLog> collect_build_log(const Tree& tree) {
   const auto kernel = tree.line("/proc/sys/kernel/osrelease");
   if (!kernel || kernel->empty()) return {};
@@ -112,7 +133,7 @@ Fact<BuildLog> collect_build_log(const Tree& tree) {
     const auto text = tree.read(path, 1 << 20);
     if (text.is_unreadable()) return text.why();
     if (!text || text->substr(0, 256).find(*kernel) == std::string::npos) continue;
-    BuildLog log{path, {}};
+    BuildLog log{path, {}, kernel_compiler(tree.line("/proc/version").value_or(""))};
     for (const std::string_view line : split(*text, '\n'))
       if (!line.empty()) log.lines.emplace_back(line.substr(0, 1000));
     return log;

@@ -142,6 +142,22 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
             beginning(look.facts.python.torch->version))});
 }
 
+/// Of what nobody makes any more there is no release for this PyTorch, and may never be.
+void advise_successor(Examination& look, Finding& finding, const std::string& package) {
+  for (const Successor& row : look.knowledge.compatibility().successors) {
+    if (row.package != package) continue;
+    finding.evidence.push_back(row.source);
+    finding.fix.insert(
+        finding.fix.begin(),
+        {uninstall_command(look.facts.python, {row.package}) + "\n" +
+             install_command(look.facts.python, {"--no-build-isolation", row.use}),
+         text(
+             "nobody makes {} for a new PyTorch any more: {} has taken its place, and programs may "
+             "have to import it by that name",
+             row.package, row.use)});
+  }
+}
+
 void extension_built_for(Examination& look, const std::string& name, const std::string& shown,
                          const BuiltFor& built, const Distribution* compiled = nullptr) {
   const std::string& torch = look.facts.python.torch->version;
@@ -151,12 +167,15 @@ void extension_built_for(Examination& look, const std::string& name, const std::
                       "installed",
                       shown, torch));
   finding.evidence.push_back(built.because);
-  if (compiled != nullptr) return advise_its_torch(look, finding, *compiled, built);
-  finding.fix.push_back(
-      {install_command(look.facts.python, {"--force-reinstall", "--no-deps", "--no-build-isolation",
-                                           name_on_pypi(name)}),
-       text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
-            is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+  if (compiled != nullptr)
+    advise_its_torch(look, finding, *compiled, built);
+  else
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"--force-reinstall", "--no-deps",
+                                             "--no-build-isolation", name_on_pypi(name)}),
+         text("or take the wheel whose name has torch{} and cxx11abi{}", beginning(torch),
+              is_older(torch, "2.7") ? "FALSE" : "TRUE")});
+  advise_successor(look, finding, name);
 }
 
 /// "+cu118" of an extension beside a PyTorch for CUDA 12: their runtimes are two libraries.
@@ -231,6 +250,7 @@ void extension_symbols_by_release(Examination& look) {
                          {"--force-reinstall", "--no-deps", "--no-build-isolation", one.package}),
          text("compiles it against this PyTorch; or take its release that was made for PyTorch {}",
               beginning(torch->version))});
+    advise_successor(look, finding, one.package);
     return;
   }
 }
@@ -255,6 +275,7 @@ void extension_links(Examination& look) {
         {"", text("install the release of it that was made for PyTorch {}, or build it here with "
                   "--no-build-isolation",
                   beginning(torch.version))});
+    advise_successor(look, finding, one.package);
     return;
   }
 }

@@ -101,3 +101,15 @@ TEST_CASE("CUDA's libraries by the names that programs ask for") {
   CHECK(blas_name("10.1") == "libcublas.so.10");
   CHECK(blas_name("13.0") == "libcublas.so.13");
 }
+
+TEST_CASE("of what nobody makes any more the package is named that has taken its place") {
+  Facts facts = with_torch("2.6.0+cu124", "12.4");
+  const auto first_fix = [&](const char* package) {
+    facts.imports.torch_symbols = std::vector<WantedSymbol>{
+        {"_ZN3c104cuda9SetDeviceEi", "/venv/site/autogptq_cuda.so", package}};
+    return diagnose(facts, Knowledge{}, {"FW06"}).findings.at(0).fix.at(0).command;
+  };
+  CHECK(first_fix("auto-gptq").find("pip uninstall") != std::string::npos);
+  CHECK(first_fix("auto-gptq").ends_with("--no-build-isolation gptqmodel"));
+  CHECK(first_fix("flash-attn").ends_with("--no-build-isolation flash-attn"));
+}

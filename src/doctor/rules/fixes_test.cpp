@@ -169,6 +169,8 @@ TEST_CASE("a system that no row is about gets words, and never another's command
   CHECK(fix.says ==
         "NVIDIA's driver, branch 470, with its own (not the open) module, by the "
         "package manager of Void Linux");
+  CHECK(on_system(look, "initramfs", "").says ==
+        "a new initial RAM disk, and a reboot, as Void Linux does it");
   // And from a container nobody sees which system the machine has.
   facts.machine.system = OsRelease{"ubuntu", {"debian"}, "24.04", "Ubuntu", false};
   facts.machine.in_container = true;
@@ -317,4 +319,35 @@ TEST_CASE("a build for a CUDA that the driver does not serve makes way for one t
   CHECK(fix_of(facts, "FW02")
             .starts_with("/venv/bin/python -m pip uninstall -y jax-cuda13-plugin jax-cuda13-pjrt\n"
                          "/venv/bin/python -m pip install -U 'jax[cuda12]"));
+}
+
+TEST_CASE("a module that another compiler failed to build is built by the kernel's own") {
+  const std::string kGcp =
+      "Linux version 6.5.0-1013-gcp (buildd@gcc-builder) (x86_64-linux-gnu-gcc-12 (Ubuntu "
+      "12.3.0-1ubuntu1~22.04) 12.3.0, GNU ld (GNU Binutils for Ubuntu) 2.38) #13~22.04.1-Ubuntu "
+      "SMP";
+  CHECK(kernel_compiler(kGcp) == "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0");
+  CHECK(
+      kernel_compiler("Linux version 5.4.0 (ann@clang) (gcc version 9.3.0 (Debian 9.3.0-1)) #1") ==
+      "gcc version 9.3.0 (Debian 9.3.0-1)");
+  CHECK(kernel_compiler("Linux version 6.10 (a@b) (clang version 18.1.8, LLD 18.1.8) #1") ==
+        "clang version 18.1.8");
+  CHECK(kernel_compiler("Linux version 6.10 (((").empty());
+  Facts facts = healthy();
+  unload(facts);
+  edit(facts.nvidia.modules_on_disk, [](auto& files) { files[0].kernel = "6.8.0-44-generic"; });
+  facts.machine.system = OsRelease{"ubuntu", {"debian"}, "22.04", "Ubuntu", false};
+  const auto fix = [&](const std::string& compiler) {
+    facts.nvidia.build_log =
+        BuildLog{"/var/lib/dkms/nvidia/535/build/make.log",
+                 {"cc: error: unrecognized command-line option '-ftrivial-auto-var-init=zero'"},
+                 compiler};
+    const auto found = diagnose(facts, Knowledge{}, {"DRV02"}).findings;
+    REQUIRE(found.size() == 1);
+    return found[0].fix[0];
+  };
+  CHECK(fix(kernel_compiler(kGcp)).command == "sudo apt install gcc-12\nsudo dkms autoinstall");
+  CHECK(fix("gcc version 9.3.0 (Debian 9.3.0-1)").command.starts_with("sudo apt install gcc-9\n"));
+  CHECK(fix("clang version 18.1.8").says.find("clang version 18.1.8") != std::string::npos);
+  CHECK(fix("").command == "cat /proc/version");
 }

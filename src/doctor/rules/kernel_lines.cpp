@@ -10,6 +10,7 @@
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -225,6 +226,31 @@ constexpr auto kRules = std::to_array<Rule>({
 
 }  // namespace
 
+namespace {
+
+/// "12" of "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0"; "" none of GNU's.
+std::string gcc_major(std::string_view compiler) {
+  if (contains(compiler, "clang")) return "";
+  constexpr std::string_view kOld = "gcc version ";  // "gcc version 9.3.0 (Ubuntu 9.3.0-17ubuntu1)"
+  const std::size_t at = compiler.starts_with(kOld) ? kOld.size() : compiler.rfind(' ') + 1;
+  return beginning(compiler.substr(at), 1);
+}
+
+/// The kernel's own compiler, by the name that /proc/version tells.
+void by_its_compiler(Examination& look, Finding& finding, const std::string& compiler,
+                     const KernelLine& row) {
+  const std::string major = gcc_major(compiler), told = printable(compiler);
+  if (!compiler.empty()) finding.evidence.push_back("/proc/version: " + told);
+  finding.fix.insert(
+      finding.fix.begin(),
+      compiler.empty() ? model::Fix{row.command, std::string(tr(row.action))}
+      : major.empty()
+          ? model::Fix{"", text("the kernel was built by {}: install that, and build anew", told)}
+          : on_system(look, row.task.c_str(), text("the kernel was built by {}", told), major));
+}
+
+}  // namespace
+
 void add_build_failure(Examination& look, Finding& finding) {
   const BuildLog* log = look.see(look.facts.nvidia.build_log);
   if (log == nullptr) return;
@@ -237,6 +263,7 @@ void add_build_failure(Examination& look, Finding& finding) {
     finding.evidence.push_back(log->path + ": " + printable(line->substr(0, 160)));
     finding.evidence.push_back(row.source);
     const std::string action(row.action.empty() ? "" : tr(row.action));
+    if (row.task == "kernel_compiler") return by_its_compiler(look, finding, log->compiler, row);
     finding.fix.insert(finding.fix.begin(),
                        row.task.empty() ? model::Fix{row.command, action}
                                         : on_system_between(look, row.task.c_str(), row.command, "",

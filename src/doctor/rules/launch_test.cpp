@@ -112,6 +112,11 @@ TEST_CASE("a variable is lost to Ollama's service only where all that sets its o
   Fact<OllamaService> part(service);
   part.doubt(Unreadable{"/srv/ollama.env", 0});
   CHECK(lost(part) == 0);
+  const Knowledge known;
+  Examination look(facts, known, Severity::kError);
+  CHECK(look.see_whole(facts.platform.ollama_service) == nullptr);
+  REQUIRE(look.unread().size() == 1);  // also what nobody was asked to read is remembered
+  CHECK(look.unread().front().where == "/srv/ollama.env");
   // What systemd itself has nobody here knows, and it need not be wrong.
   service.variables["OLLAMA_FLASH_ATTENTION"] = {"", service.unit, true};
   service.variables["CUDA_VISIBLE_DEVICES"] = {"", service.unit, true};

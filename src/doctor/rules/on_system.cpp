@@ -29,6 +29,11 @@ bool is_of_the_machine(std::string_view task) {
   return std::find(kOwn.begin(), kOwn.end(), task) == kOwn.end();
 }
 
+/// What no package manager brings.
+bool is_no_package(std::string_view task) {
+  return task == "initramfs" || task == "kernel_argument" || task == "module_key";
+}
+
 }  // namespace
 
 model::Fix on_system(Examination& look, const char* task, std::string says,
@@ -46,8 +51,9 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
   const std::string name = system ? printable(system->name) : "";
-  return {"", joined(text("{}, by the package manager of {}", wish(known, task, value),
-                          name.empty() ? "Linux" : name),
+  const std::string what = wish(known, task, value), whose = name.empty() ? "Linux" : name;
+  return {"", joined(is_no_package(task) ? text("{}, as {} does it", what, whose)
+                                         : text("{}, by the package manager of {}", what, whose),
                      says)};
 }
 

@@ -355,13 +355,13 @@ Marks requirements_marks(std::string_view text) {
   bool exact = false;
   for (const Line& line : lines_of(text)) {
     requirement_mark(marks, line.number, line.text);
-    exact = exact || contains(line.text, "+cu") || contains(line.text, "+rocm");
+    exact = exact || names_torch_build(line.text);
     if (line.text.starts_with("--extra-index-url") && is_wheel_index(line.text)) {
       index = line.number;
       url = trim(line.text.substr(sizeof "--extra-index-url"));
     }
   }
-  if (index != 0 && !exact) add(marks, index, "extra_index", url, wheel_tag(url));
+  if (index != 0 && !exact) add(marks, index, "extra_index_listed", url, wheel_tag(url));
   return marks;
 }
 

@@ -53,8 +53,9 @@ TEST_CASE("a replacement serves the driver that served the line, and starts what
   };
   CHECK(conda("cudatoolkit=11.3").ends_with("/whl/cu118"));
   CHECK(conda("pytorch-cuda=12.1").ends_with("/whl/cu126"));
-  CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18")
-            .ends_with("/whl/cu118"));
+  // No command stands in a list of packages.
+  CHECK(instead(Kind::kYaml, "channels: [pytorch]\ndependencies: [pytorch-cuda=11.8]\n", "SRC18") ==
+        "- pytorch-gpu");
   CHECK(instead(Kind::kNotebook,
                 R"json({"cells": [{"cell_type": "code", "source": ["import torch\n", )json"
                 R"json("torch.cuda.set_device('cpu')"]}]})json",
@@ -96,12 +97,27 @@ TEST_CASE("what to write instead is of the kind that the file holds") {
                 "SRC06") == "os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"");
 }
 
+TEST_CASE("a second index is taken from PyTorch's packages, and none of the others is lost") {
+  const auto shell = [](const char* line) { return instead(Kind::kShell, line, "SRC19"); };
+  constexpr const char* kIndex = " --extra-index-url https://download.pytorch.org/whl/cu121\n";
+  const auto with = [&](const char* line) { return shell((std::string(line) + kIndex).c_str()); };
+  CHECK(with("pip install -U torch numpy torchvision 'scipy<1.14'") ==
+        "pip install -U torch torchvision --index-url https://download.pytorch.org/whl/cu121 && "
+        "pip install -U numpy 'scipy<1.14'");
+  CHECK(with("python3 -m pip install torch -r requirements.txt") ==
+        "python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu121 && "
+        "python3 -m pip install -r requirements.txt");
+  // Alone, or with what cannot be told apart.
+  CHECK(with("pip install torch") == "--index-url https://download.pytorch.org/whl/cu121");
+  CHECK(with("pip install torch numpy --target x").starts_with("--index-url"));
+}
+
 TEST_CASE("an index's own CUDA is the one that a pinned wheel is named by") {
   const auto diagnosis =
       diagnose({read_bytes("requirements.txt", Kind::kRequirements,
                            "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n")});
   REQUIRE(diagnosis.findings.size() == 1);
-  CHECK(diagnosis.findings[0].fix[0].says.find("VERSION+cu121") != std::string::npos);
+  CHECK(diagnosis.findings[0].fix[0].command == "torch==VERSION+cu121");
 }
 
 }  // namespace berth::doctor::source

@@ -141,7 +141,7 @@ constexpr Pair kRequirements[] = {
 };
 
 constexpr Pair kYaml[] = {
-    {"extra_index", 3,
+    {"extra_index_listed", 3,
      "dependencies:\n  - pip:\n    - --extra-index-url https://download.pytorch.org/whl/cu121\n"
      "    - torch\n",
      "dependencies:\n  - pip:\n    - --extra-index-url https://download.pytorch.org/whl/cu121\n"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "doctor/device_list.hpp"
 
 namespace berth::doctor::source {
@@ -188,6 +189,13 @@ bool is_wheel_index(std::string_view url) {
          contains(url, "download.pytorch.org/whl/rocm");
 }
 
+bool names_torch_build(std::string_view requirement) {
+  if (contains(requirement, "+cu") || contains(requirement, "+rocm")) return true;
+  requirement = trim(requirement.substr(0, requirement.find_first_of(";#")));
+  const std::string_view name = trim(requirement.substr(0, requirement.find_first_of("=<>~![ ")));
+  return name == "torch" && contains(requirement, "==") && !contains(requirement, "*");
+}
+
 std::string wheel_tag(std::string_view url) {
   const std::string_view tag = url.substr(url.find("/whl/") + 5);
   return std::string(tag.substr(0, tag.find_first_of("/?# ")));
@@ -283,15 +291,62 @@ void CommandMarks::add_split_list(int line, std::string_view value, std::string_
        plain_device_list(std::string(value) + std::string(rest)));
 }
 
+namespace {
+
+/// Of what PyTorch's index has, what its own project makes.
+constexpr std::string_view kOfTorch[] = {"torch", "torchvision", "torchaudio", "torchcodec"};
+
+/// "pip install torch --index-url URL && pip install numpy" of one command with a second index; ""
+/// PyTorch's packages are alone, or there is more than can be told apart.
+std::string split_by_index(const std::vector<std::string>& words, std::size_t from) {
+  constexpr std::string_view kOption = "--extra-index-url";
+  constexpr std::string_view kOfBoth[] = {"-U",       "--upgrade",     "-q", "--quiet", "--user",
+                                          "--system", "--no-cache-dir"};
+  std::string before, torch, others, url;
+  const auto add = [](std::string& to, const std::string& word) {
+    to += (to.empty() ? "" : " ") + shell_word(word);
+  };
+  bool is_more = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.find_first_of("$`") != std::string::npos) return "";
+    const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ @"));
+    if (i < from || is_one_of(word, kOfBoth)) {
+      add(before, word);
+    } else if (word == kOption && i + 1 < words.size()) {
+      url = words[++i];
+    } else if (word.starts_with(kOption)) {
+      url = word.substr(std::min(kOption.size() + 1, word.size()));
+    } else if (is_one_of(name, kOfTorch)) {
+      add(torch, word);
+    } else if (word == "-r" && i + 1 < words.size()) {
+      add(others, word);
+      is_more = true;
+    } else if (word.starts_with('-')) {
+      return "";
+    } else {
+      add(others, word);
+      is_more = true;
+    }
+  }
+  if (torch.empty() || url.empty() || !is_more) return "";
+  return before + " " + torch + " --index-url " + shell_word(url) + " && " + before + " " + others;
+}
+
+}  // namespace
+
 void CommandMarks::pip(const Command& command, std::size_t from) {
   const std::vector<std::string> given(command.words.begin() + static_cast<std::ptrdiff_t>(from),
                                        command.words.end());
   if (is_wheel_index(value_of(given, "--extra-index-url")) &&
-      !any_word(given, [](const std::string& word) {
-        return contains(word, "+cu") || contains(word, "+rocm");
-      }))
-    mark(command.line, "extra_index", std::string(value_of(given, "--extra-index-url")),
-         wheel_tag(value_of(given, "--extra-index-url")));
+      !any_word(given, [](const std::string& word) { return names_torch_build(word); })) {
+    const std::string url(value_of(given, "--extra-index-url"));
+    const std::string apart = split_by_index(command.words, from);
+    if (apart.empty())
+      mark(command.line, "extra_index", url, wheel_tag(url));
+    else
+      mark(command.line, "extra_index_mixed", url, apart);
+  }
   for (const std::string& word : given) {
     requirement_mark(marks_, command.line, word, true);
     const std::string_view name = std::string_view(word).substr(0, word.find_first_of("=<>~![ "));

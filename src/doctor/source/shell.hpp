@@ -60,6 +60,9 @@ void requirement_mark(Marks& marks, int line, std::string_view requirement,
                       bool is_command = false);
 /// A channel or index of PyTorch's wheels.
 bool is_wheel_index(std::string_view url);
+/// "torch==2.5.1+cu121", or "torch==2.5.1", which such an index has as 2.5.1+cu121: that is the
+/// higher version of the two, whatever stands at PyPI.
+bool names_torch_build(std::string_view requirement);
 /// "cu121" of such an index.
 std::string wheel_tag(std::string_view url);
 /// The index for who had "cudatoolkit=11.3": of that major, so that the driver will do.

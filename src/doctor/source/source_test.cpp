@@ -229,6 +229,9 @@ constexpr Pair kShell[] = {
      "pip install torch --extra-index-url https://download.pytorch.org/whl/cu121\n",
      "pip install torch --index-url https://download.pytorch.org/whl/cu121\npip install "
      "torch==2.1.0+cu121 --extra-index-url https://download.pytorch.org/whl/cu121\n"},
+    {"extra_index_mixed", 1,
+     "pip install torch numpy --extra-index-url https://download.pytorch.org/whl/cu121\n",
+     "pip install torch==2.5.1 numpy --extra-index-url https://download.pytorch.org/whl/cu121\n"},
     {"nvcc_version", 1, "nvcc --version\n", "nvcc -o a a.cu\n"},
     {"nvprof", 2, "cd x &&\nnvprof python train.py\n",
      "nsys profile python train.py\necho \"nvprof python\"\n"},
@@ -277,19 +280,23 @@ constexpr Pair kDockerfile[] = {
 constexpr Pair kRequirements[] = {
     {"tensorflow_gpu_listed", 2, "numpy\ntensorflow-gpu>=2\n",
      "numpy\ntensorflow[and-cuda]\n# tensorflow-gpu\n"},
-    {"extra_index", 1, "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n",
+    {"extra_index_listed", 1, "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch\n",
      "--extra-index-url https://download.pytorch.org/whl/cu121\ntorch==2.1.0+cu121\n"},
-    {"extra_index", 1, "--extra-index-url=https://download.pytorch.org/whl/cu121\ntorch\n",
+    {"extra_index_listed", 1, "--extra-index-url=https://download.pytorch.org/whl/cu121\ntorch\n",
      "--extra-index-url https://pypi.company/simple\ntorch\n"},
+    {"extra_index_listed", 2,
+     "torch==2.*\n--extra-index-url https://download.pytorch.org/whl/cu121\n",
+     "torch==2.5.1  # of that index\n--extra-index-url https://download.pytorch.org/whl/cu121\n"},
 };
 
 constexpr Pair kYaml[] = {
-    {"conda_pytorch", 6,
+    {"conda_pytorch_listed", 6,
      "channels:\n  - pytorch\n  - defaults\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n",
      "channels:\n  - conda-forge\ndependencies:\n  - pytorch\n  - cudatoolkit=11.3\n"},
-    {"conda_pytorch", 2, "dependencies:\n  - pytorch-cuda=12.1\nchannels: [\"pytorch\", nvidia]\n",
+    {"conda_pytorch_listed", 2,
+     "dependencies:\n  - pytorch-cuda=12.1\nchannels: [\"pytorch\", nvidia]\n",
      "channels: [nvidia, conda-forge]\ndependencies: [pytorch-cuda=12.1]\n"},
-    {"conda_pytorch", 2, "channels: [pytorch]\ndependencies: [python, 'cudatoolkit=11.3']\n",
+    {"conda_pytorch_listed", 2, "channels: [pytorch]\ndependencies: [python, 'cudatoolkit=11.3']\n",
      "channels:\n- conda-forge\ndependencies: [python, cudatoolkit=11.3]\n"},
     {"visible_with_blank", 4,
      "services:\n  a:\n    environment:\n      CUDA_VISIBLE_DEVICES: \"0, 1\"\n",

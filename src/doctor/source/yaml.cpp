@@ -63,7 +63,7 @@ void conda_mark(Marks& marks, int line, std::string_view item, bool from_channel
   const std::string_view package = named ? item.substr(9) : item;
   if ((from_channel || named) &&
       (package.starts_with("cudatoolkit") || package.starts_with("pytorch-cuda")))
-    marks.push_back({line, "conda_pytorch", std::string(item), 0, {}, {}, wheel_tag_for(package)});
+    marks.push_back({line, "conda_pytorch_listed", std::string(item), 0, {}, {}, {}});
 }
 
 /// `NAME: "value"`, `- NAME=value`, `environment: {NAME: "value"}`: of the names that rules ask
@@ -106,7 +106,7 @@ void conda_marks(Marks& marks, const Lines& lines) {
   const bool from_channel = has_pytorch_channel(lines);
   setting_marks(marks, lines);
   std::size_t pip = std::string_view::npos;  // the indent of its list
-  Mark index{0, "extra_index", {}, 0, {}, {}, {}};
+  Mark index{0, "extra_index_listed", {}, 0, {}, {}, {}};
   bool exact = false;
   for (const Line& line : lines) {
     if (line.indent <= pip) pip = std::string_view::npos;
@@ -114,7 +114,7 @@ void conda_marks(Marks& marks, const Lines& lines) {
     const std::string_view item = unquoted(listed ? line.text.substr(2) : line.text);
     if (listed && pip != std::string_view::npos) {
       requirement_mark(marks, line.number, item);
-      exact = exact || contains(item, "+cu") || contains(item, "+rocm");
+      exact = exact || names_torch_build(item);
       constexpr std::string_view kOption = "--extra-index-url";
       if (item.starts_with(kOption) && is_wheel_index(item)) {
         index.line = line.number;
