@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "doctor/bundle.hpp"
 #include "doctor/bundle_json.hpp"
+#include "doctor/facts/nvidia.hpp"
 #include "doctor/redact.hpp"
 
 namespace berth::doctor {
@@ -26,11 +27,12 @@ constexpr std::size_t kLongestText = 256 << 10;
 class Writer {
  public:
   Writer(std::string folder, Redaction& redaction, std::map<std::string, std::string> links,
-         std::string host)
+         std::string host, std::string service_user)
       : folder_(std::move(folder)),
         redaction_(redaction),
         links_(std::move(links)),
-        host_(std::move(host)) {
+        host_(std::move(host)),
+        service_user_(std::move(service_user)) {
     // Where each link is, seen without the links above it: what is reached through
     // /usr/local/cuda → cuda-12.4 is no link of its own.
     for (int steps = 0; steps < 4; ++steps) {
@@ -69,34 +71,36 @@ class Writer {
   }
 
   /// Read from its first byte to its last, and short enough to be looked through.
-  [[nodiscard]] static bool is_whole(const Recording::File& file) {
+  [[nodiscard]] static bool is_whole(const std::string& path, const Recording::File& file) {
     return file.parts.size() == 1 && file.parts.begin()->second.size() == file.size &&
-           file.size <= kLongestText;
+           (file.size <= kLongestText || path == kPackagesFile);
   }
 
   /// Where its links lead; what was read as a whole goes first, and stays as it is.
   void file(const std::string& path, const Recording::File& file) {
     const std::string at = folder_ + "/root" + real(redaction_.apply(path));
-    if (!is_whole(file) && whole_.contains(at)) return;
-    if (is_whole(file)) whole_.insert(at);
+    if (!is_whole(path, file) && whole_.contains(at)) return;
+    if (is_whole(path, file)) whole_.insert(at);
     make(at.substr(0, at.rfind('/')));
     const Descriptor fd(::open(at.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) {
       if (errno != EISDIR && errno != ELOOP) fail(at);
       return;
     }
-    if (is_whole(file)) {
+    if (is_whole(path, file)) {
       const std::string& all = file.parts.begin()->second;
       if (all.find('\0') != std::string::npos)
         return put(fd.get(), at, 0, redaction_.apply_in_place(all));
-      const std::string text =
-          path == "/etc/hosts" ? redacted_hosts(all, host_) : redacted_file(path, all);
+      const std::string text = path == "/etc/hosts"   ? redacted_hosts(all, host_)
+                               : path == "/etc/group" ? redacted_group(all, service_user_)
+                                                      : redacted_file(path, all);
       if (text != all) ++shortened_;
       put(fd.get(), at, 0,
           redaction_.apply(is_package_settings(path) ? told_settings(text) : text));
       return;
     }
-    if (is_package_settings(path)) return;  // too long to look through for passwords
+    // Too long to look through for passwords, and for what nobody asks for.
+    if (is_package_settings(path) || path == kPackagesFile) return;
     // Holes where nobody looked: a library of a gigabyte stays a few blocks.
     if (::ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) fail(at);
     for (const auto& [offset, bytes] : file.parts)
@@ -182,6 +186,7 @@ class Writer {
   Redaction& redaction_;
   std::map<std::string, std::string> links_;  // already redacted
   std::string host_;                          // this machine's name, as it is
+  std::string service_user_;                  // of Ollama's service
   std::set<std::string> whole_;
   std::string failed_;
   int shortened_ = 0;
@@ -228,7 +233,7 @@ void write_tree(const Recording& seen, Writer& writer) {
   for (const auto& [path, names] : seen.folders) writer.folder(path);
   for (const bool whole : {true, false})
     for (const auto& [path, file] : seen.files)
-      if (Writer::is_whole(file) == whole) writer.file(path, file);
+      if (Writer::is_whole(path, file) == whole) writer.file(path, file);
   // A folder's other names matter ("libcuda.so.535.183" beside ".570.124"); whose processes run
   // and who has a home here does not.
   for (const auto& [path, names] : seen.folders) {
@@ -258,10 +263,11 @@ Result<std::vector<std::string>> record(Sources& sources, const std::string& fol
   const std::string host = sources.tree.line("/proc/sys/kernel/hostname").value_or("");
   Redaction redaction = names_of(sources, host);
   sources.tree.record_into(seen);
-  static_cast<void>(collect(sources));
+  const auto service = collect(sources).platform.ollama_service;
   sources.tree.record_into(nullptr);
 
-  Writer writer(folder, redaction, redacted(seen->links, redaction), host);
+  Writer writer(folder, redaction, redacted(seen->links, redaction), host,
+                service ? service->user : "");
   write_tree(*seen, writer);
   writer.document("nodes.jsonl", rows_of(seen->specials));
   std::set<std::string> dropped;

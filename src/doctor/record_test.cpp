@@ -135,6 +135,18 @@ TEST_CASE("a folder that is reached through a link above it is no link of its ow
   CHECK(again->tree.exists("/usr/local/cuda/lib64/libcuda.so.1"));
 }
 
+TEST_CASE("of dpkg's file a bundle has the packages that rules read, however long it is") {
+  const TemporaryTree folder, bundle;
+  Sources sources = machine(folder);
+  std::string status = "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\n\n";
+  while (status.size() < 300'000)
+    status += "Package: inhouse\nStatus: install ok installed\nMaintainer: bob@corp\n\n";
+  folder.put("var/lib/dpkg/status", status);
+  REQUIRE(record(sources, bundle.path + "/b"));
+  CHECK(slurp(bundle.path + "/b/root/var/lib/dpkg/status") ==
+        "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\n\n");
+}
+
 TEST_CASE("a bundle tells no names, tokens or command lines") {
   const TemporaryTree folder, bundle;
   Sources sources = machine(folder);
@@ -188,21 +200,43 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
   CHECK(
       told("/etc/systemd/system/ollama.service",
            "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
-      "Environment=\"CUDA_VISIBLE_DEVICES=0\" \"OLLAMA_DEBUG=1\"\n");
+      "Environment=\"CUDA_VISIBLE_DEVICES=0\" \"OLLAMA_DEBUG=…\"\n");
+  CHECK(told("/etc/systemd/system/ollama.service.d/more.conf",
+             "Environment='OLLAMA_PASSWORD=secret' \\\n  OLLAMA_PROXY=http://bob:secret@p "
+             "TOKEN=secret\n"
+             "Environment=\"OLLAMA_ORIGINS=secret\nOLLAMA_secret=1\"\n") ==
+        "Environment=\"OLLAMA_PASSWORD=…\" \"OLLAMA_PROXY=…\"\nEnvironment=\"OLLAMA_ORIGINS=…\"\n");
+  CHECK(told("/etc/systemd/system/ollama.service",
+             "User=ollama-secret\nDeviceAllow=/dev/secret rw\nDeviceAllow=char-nvidia-uvm rw\n") ==
+        "User=user1\nDeviceAllow=nvidia\n");
+  CHECK(told("/etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1\nsecret\n") ==
+        "libnvidia-opencl.so.1\n");
   CHECK(told("/etc/systemd/system/ollama.service",
              "[Service]\nUser=ollama\nExecStart=secret\nPrivateDevices=yes\nGroup=render\n") ==
         "User=ollama\nPrivateDevices=yes\nGroup=render\n");
   CHECK(told("/etc/group", "secret:x:1:bob\nrender:x:992:bob,ollama\n") == "render:x:0:ollama\n");
-  CHECK(told("/etc/slurm/gres.conf", "# secret\nNodeName=secret Name=gpu File=/dev/nvidia0\n") ==
-        "NodeName=… Name=gpu File=/dev/nvidia0\n");
+  CHECK(berth::doctor::redacted_group("render:x:992:bob,acme\n", "acme") == "render:x:0:user1\n");
+  CHECK(told("/etc/slurm/gres.conf",
+             "# secret\nNodeName=secret\tName=gpu \\\n\tFile=/dev/nvidia0\tType=secret\n"
+             "Name=secret File=/dev/secret\n") ==
+        "NodeName=… Name=gpu File=/dev/nvidia0 Type=…\nName=… File=…\n");
+  CHECK(told("/var/lib/dpkg/status",
+             "Package: secret-tool\nStatus: install ok installed\nVersion: 1\n\n"
+             "Package: podman\nStatus: install ok installed\nMaintainer: a@secret.lab\n"
+             "Architecture: amd64\nVersion: 4.3.1\nDescription: x\n secret\n\n"
+             "Package: linux-image-secret\nStatus: install ok installed\nVersion: 2\n\n"
+             "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n") ==
+        "Package: podman\nStatus: install ok installed\nVersion: 4.3.1\nArchitecture: amd64\n\n"
+        "Package: nvidia-dkms-550\nStatus: install ok half-configured\nVersion: 550.1\n\n");
   CHECK(told("/etc/systemd/system/ollama.service.d/more.conf",
              "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/srv/ann/secret.env\n"
              "PassEnvironment=OLLAMA_MODELS TOKEN\n") ==
         "EnvironmentFile=-/etc/default/ollama\nEnvironmentFile=/%\n"
         "PassEnvironment=OLLAMA_MODELS \n");
   CHECK(told("/etc/default/ollama",
-             "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY=secret\nTOKEN=secret\n") ==
-        "OLLAMA_VULKAN=1\n");
+             "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY = secret\nTOKEN=secret\n"
+             "OLLAMA_AUTH=\"a\nOLLAMA_secret\nOLLAMA_SECRET\"\nCUDA_VISIBLE_DEVICES=\"0,1\"\n") ==
+        "OLLAMA_VULKAN=…\nOLLAMA_API_KEY=…\nOLLAMA_AUTH=…\nCUDA_VISIBLE_DEVICES=0,1\n");
   CHECK(told("/proc/version",
              "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
              "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");

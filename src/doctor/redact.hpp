@@ -60,6 +60,10 @@ class Redaction {
 /// Of settings of container engines and NCCL, of packages and environments what rules ask; of any
 /// other text no passwords in addresses; what is no text as it is.
 [[nodiscard]] std::string redacted_settings(std::string_view path, std::string_view text);
+/// By what a service's account is called: its name where it is Ollama's own or root.
+[[nodiscard]] std::string_view told_service_user(std::string_view user);
+/// /etc/group: whether `user`, a service's, may use the GPU's nodes.
+[[nodiscard]] std::string redacted_group(std::string_view text, std::string_view user);
 /// /etc/hosts: what it says of this machine (`own`, told as "HOST") and of localhost.
 [[nodiscard]] std::string redacted_hosts(std::string_view text, std::string_view own);
 /// Only lines that speak of GPUs, drivers and the bus; a process's name in them becomes "…".

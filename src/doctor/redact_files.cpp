@@ -2,10 +2,13 @@
 // could look through, no password that stands in an address.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "doctor/config_lines.hpp"
 #include "doctor/contains_any.hpp"
+#include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/redact.hpp"
@@ -113,86 +116,109 @@ std::string lines_of(std::string_view text, Keep keep) {
   return told;
 }
 
-/// What rules read of a server's variables.
-bool is_ollamas(std::string_view setting) {
-  constexpr auto kBegin =
-      std::to_array<std::string_view>({"OLLAMA_", "CUDA_", "HSA_", "ROCR_", "HIP_", "GGML_"});
-  const std::string_view name = setting.substr(0, setting.find('='));
-  return !name.starts_with("OLLAMA_HOST") && !name.ends_with("_KEY") && !name.ends_with("_TOKEN") &&
-         std::any_of(kBegin.begin(), kBegin.end(),
-                     [&](std::string_view begin) { return setting.starts_with(begin); });
+/// What rules read of a server's variables: of CUDA_VISIBLE_DEVICES which, of others that they are
+/// set. "" none of these; a name is nothing but letters, so that no row of a value of several rows
+/// looks like one.
+std::string ollamas_variable(std::string_view setting) {
+  const std::size_t equals = std::min(setting.find('='), setting.size());
+  const std::string_view name = trim(setting.substr(0, equals));
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  if (name == "CUDA_VISIBLE_DEVICES") {
+    std::string_view value = trim(setting.substr(std::min(equals + 1, setting.size())));
+    if (value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
+      value = value.substr(1, value.size() - 2);
+    const bool is_list = std::all_of(value.begin(), value.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ',' || c == '-' || c == '/';
+    });
+    return std::string(name) + "=" + (is_list ? std::string(value) : "…");
+  }
+  const bool is_asked =
+      name == "HSA_OVERRIDE_GFX_VERSION" || name == "ROCR_VISIBLE_DEVICES" ||
+      (name.starts_with("OLLAMA_") && name.find_first_not_of(kLetters) == std::string_view::npos);
+  return is_asked ? std::string(name) + "=…" : "";
+}
+
+/// Of Environment= in a unit: "A=1" 'B=2' C=3.
+std::string ollamas_variables(std::string_view words) {
+  std::string kept;
+  while (!(words = trim(words)).empty()) {
+    const char quote = words.front() == '"' || words.front() == '\'' ? words.front() : ' ';
+    if (quote != ' ') words.remove_prefix(1);
+    const std::size_t end = std::min(words.find(quote), words.size());
+    const std::string_view one = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    if (one.find('=') == std::string_view::npos) continue;
+    if (const std::string told = ollamas_variable(one); !told.empty())
+      kept += (kept.empty() ? "\"" : " \"") + told + "\"";
+  }
+  return kept;
+}
+
+/// Of what a unit allows what rules ask; an account that is not Ollama's own may be anybody's.
+std::string ollamas_right(std::string_view key, std::string_view value) {
+  const std::string begin = std::string(key) + "=";
+  if (key == "User") return begin + std::string(told_service_user(value)) + "\n";
+  if (key == "PrivateDevices" || key == "DevicePolicy")
+    return begin + (value.size() < 8 ? std::string(value) : "…") + "\n";
+  if (key == "DeviceAllow")
+    for (const char* node : {"nvidia", "drm", "kfd", "/dev/dri"})
+      if (value.find(node) != std::string_view::npos) return begin + node + "\n";
+  if ((key == "Group" || key == "SupplementaryGroups") &&
+      value.find("render") != std::string_view::npos)
+    return begin + "render\n";
+  return "";
 }
 
 /// Of `Environment="OLLAMA_VULKAN=1" "TOKEN=…"` what rules read, and that it names files.
 std::string ollamas_settings(std::string_view text) {
-  constexpr std::string_view kKey = "Environment=", kFile = "EnvironmentFile=",
-                             kPass = "PassEnvironment=";
   std::string told;
-  for (std::string_view line : split(text, '\n')) {
-    line = trim(line);
-    constexpr auto kRights = std::to_array<std::string_view>(
-        {"User=ollama", "User=root", "PrivateDevices=", "DevicePolicy=", "DeviceAllow="});
-    if (std::any_of(kRights.begin(), kRights.end(),
-                    [&](std::string_view begin) { return line.starts_with(begin); }))
-      told += std::string(line) + "\n";
-    if ((line.starts_with("Group=") || line.starts_with("SupplementaryGroups=")) &&
-        line.find("render") != std::string_view::npos)
-      told += std::string(line.substr(0, line.find('='))) + "=render\n";
-    if (line.starts_with(kFile)) {
-      const std::string_view path = trim(line.substr(kFile.size()));
-      const bool is_own = is_ollamas_settings(path.substr(path.starts_with('-') ? 1 : 0));
-      told += std::string(kFile) + (is_own || path.empty() ? std::string(path) : "/%") + "\n";
+  for (const std::string& joined : joined_lines(text, false)) {
+    const std::string_view line = joined;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = line.substr(0, equals), value = trim(line.substr(equals + 1));
+    told += ollamas_right(key, value);
+    if (key == "EnvironmentFile") {
+      const bool is_own = is_ollamas_settings(value.substr(value.starts_with('-') ? 1 : 0));
+      told += "EnvironmentFile=" + (is_own || value.empty() ? std::string(value) : "/%") + "\n";
     }
-    if (line.starts_with(kPass)) {
-      told += kPass;
-      for (const std::string_view name : split(line.substr(kPass.size()), ' '))
-        if (is_ollamas(name)) told += std::string(name) + " ";
+    if (key == "PassEnvironment") {
+      told += "PassEnvironment=";
+      for (const std::string_view name : words_between_blanks(value))
+        if (!ollamas_variable(name).empty()) told += std::string(name) + " ";
       told += "\n";
     }
-    if (!line.starts_with(kKey)) continue;
-    line.remove_prefix(kKey.size());
-    std::string kept;
-    while (!(line = trim(line)).empty()) {
-      const bool is_quoted = line.front() == '"';
-      if (is_quoted) line.remove_prefix(1);
-      const std::size_t end = std::min(line.find(is_quoted ? '"' : ' '), line.size());
-      const std::string_view one = line.substr(0, end);
-      line.remove_prefix(std::min(end + 1, line.size()));
-      if (is_ollamas(one) && one.find('"') == std::string_view::npos)
-        kept += (kept.empty() ? "\"" : " \"") + std::string(one) + "\"";
-    }
-    if (!kept.empty()) told += std::string(kKey) + kept + "\n";
+    if (key != "Environment") continue;
+    const std::string kept = ollamas_variables(value);
+    if (!kept.empty() || value.empty()) told += "Environment=" + kept + "\n";
   }
   return told;
 }
 
-/// Of /etc/group whether Ollama's user may use the GPU's nodes.
-std::string render_group(std::string_view text) {
-  for (const std::string_view line : split(text, '\n'))
-    if (line.starts_with("render:")) {
-      const auto words = split(line, ':');
-      bool is_member = false;
-      if (words.size() == 4)
-        for (const std::string_view member : split(words[3], ','))
-          is_member = is_member || trim(member) == "ollama";
-      return std::string("render:x:0:") + (is_member ? "ollama" : "") + "\n";
-    }
-  return "";
+/// A file of variables, a row each.
+std::string ollamas_file(std::string_view text) {
+  std::string told;
+  for (const std::string& line : joined_lines(text, false)) {
+    if (line.find('=') == std::string::npos) continue;
+    if (const std::string one = ollamas_variable(line); !one.empty()) told += one + "\n";
+  }
+  return told;
 }
 
-/// Lines of gres.conf; the names of nodes stay away.
+/// Lines of gres.conf; the names of nodes, and of what is no GPU, stay away.
 std::string slurms_gpus(std::string_view text) {
   std::string told;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string& line : joined_lines(text, true)) {
     std::string kept;
-    for (const std::string_view word : split(trim(line.substr(0, line.find('#'))), ' ')) {
-      if (word.empty()) continue;
-      const std::string_view key = word.substr(0, word.find('='));
-      constexpr auto kTold = std::to_array<std::string_view>(
-          {"File", "file", "FILE", "AutoDetect", "Autodetect", "autodetect", "Name", "name"});
-      const bool is_told =
-          key.size() < word.size() && std::find(kTold.begin(), kTold.end(), key) != kTold.end();
-      kept += (kept.empty() ? "" : " ") + (is_told ? std::string(word) : std::string(key) + "=…");
+    for (const std::string_view word : words_between_blanks(line)) {
+      const std::size_t equals = std::min(word.find('='), word.size());
+      std::string key(word.substr(0, equals));
+      for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+      const bool is_told = (key == "file" && value.starts_with("/dev/nvidia")) ||
+                           key == "autodetect" || (key == "name" && value == "gpu");
+      kept += (kept.empty() ? "" : " ") + std::string(word.substr(0, equals)) + "=" +
+              (is_told ? std::string(value) : "…");
     }
     if (!kept.empty()) told += kept + "\n";
   }
@@ -211,6 +237,23 @@ std::string notebook_kernel(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view told_service_user(std::string_view user) {
+  return user.empty() || user == "ollama" || user == "root" ? user : "user1";
+}
+
+std::string redacted_group(std::string_view text, std::string_view user) {
+  for (const std::string_view line : split(text, '\n'))
+    if (line.starts_with("render:")) {
+      const auto words = split(line, ':');
+      bool is_member = false;
+      if (words.size() == 4)
+        for (const std::string_view member : split(words[3], ','))
+          is_member = is_member || (!user.empty() && trim(member) == user);
+      return "render:x:0:" + std::string(is_member ? told_service_user(user) : "") + "\n";
+    }
+  return "";
+}
 
 std::string redacted_settings(std::string_view path, std::string_view text) {
   if (text.find('\0') != std::string_view::npos) return std::string(text);
@@ -233,9 +276,11 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
   if (name == "nccl.conf" || name == ".nccl.conf")
     return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
   if (name == "gres.conf") return slurms_gpus(text);
-  if (path == "/etc/group") return render_group(text);
+  if (path == "/etc/group") return redacted_group(text, "ollama");
+  if (path == kPackagesFile) return asked_packages(text);
+  if (name.ends_with(".icd")) return std::string(text.substr(0, text.find('\n'))) + "\n";
   if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);
-  if (is_ollamas_settings(path)) return lines_of(text, is_ollamas);
+  if (is_ollamas_settings(path)) return ollamas_file(text);
   if (name == "kernel.json") return notebook_kernel(text);
   if (name == "direct_url.json") return without_hosts(text);
   if (name == "pyvenv.cfg")

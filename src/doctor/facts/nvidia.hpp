@@ -78,7 +78,10 @@ struct NvidiaFacts {
 };
 
 [[nodiscard]] NvidiaFacts collect_nvidia(const Tree& tree, const ProcessFacts& process);
+constexpr std::string_view kPackagesFile = "/var/lib/dpkg/status";
 [[nodiscard]] Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree);
+/// Of dpkg's file the packages that any rule reads, and of each its state and version.
+[[nodiscard]] std::string asked_packages(std::string_view status);
 [[nodiscard]] Fact<BuildLog> collect_build_log(const Tree& tree);
 [[nodiscard]] Fact<std::vector<ModuleFile>> collect_module_files(
     const Tree& tree, const Fact<std::vector<std::string>>& kernels);

@@ -36,10 +36,39 @@ std::string_view unfinished_state(std::string_view status) {
              : std::string_view();
 }
 
+/// Of the driver's and other makers' packages, whose versions count.
+bool is_read(std::string_view package) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"podman", "amdgpu-dkms", "firmware-amd-graphics",
+                                       "linux-firmware", "hsa-runtime-rocr4wsl-amdgpu"});
+  return package.starts_with("nvidia-fabricmanager") ||
+         std::find(kNames.begin(), kNames.end(), package) != kNames.end();
+}
+
 }  // namespace
 
+std::string asked_packages(std::string_view all) {
+  std::string told;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t end = std::min(all.find("\n\n", at), all.size());
+    const std::string_view paragraph = all.substr(at, end - at);
+    at = end + 2;
+    const std::string_view name = field(paragraph, "Package: ");
+    if (!paragraph.starts_with("Package: ")) continue;
+    if (!is_read(name) &&
+        (!is_asked_for(name) || unfinished_state(field(paragraph, "\nStatus: ")).empty()))
+      continue;
+    told += "Package: " + std::string(name) + "\n";
+    for (const std::string key : {"Status: ", "Version: ", "Architecture: "})
+      if (const auto value = field(paragraph, "\n" + key); !value.empty())
+        told += key + std::string(value) + "\n";
+    told += "\n";
+  }
+  return told;
+}
+
 Fact<std::vector<UnfinishedPackage>> collect_unfinished(const Tree& tree) {
-  return tree.read("/var/lib/dpkg/status", 16 << 20).map([](const std::string& text) {
+  return tree.read(std::string(kPackagesFile), 16 << 20).map([](const std::string& text) {
     std::vector<UnfinishedPackage> found;
     const std::string_view all = text;
     for (std::size_t at = 0; at < all.size();) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/file.hpp"
+#include "doctor/config_lines.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/read/place.hpp"
 
@@ -114,8 +115,8 @@ void read_environment(std::string_view words, const std::string& file, OllamaSer
 
 /// An empty one of each takes all back.
 void read_settings(const std::string& text, const std::string& file, Unit& unit) {
-  for (std::string_view line : split(text, '\n')) {
-    line = trim(line);
+  for (const std::string& joined : joined_lines(text, false)) {
+    const std::string_view line = joined;
     const std::size_t equals = std::min(line.find('='), line.size());
     const std::string_view key = line.substr(0, equals);
     const std::string_view words = trim(line.substr(std::min(equals + 1, line.size())));
@@ -125,18 +126,18 @@ void read_settings(const std::string& text, const std::string& file, Unit& unit)
     if (key == "EnvironmentFile" && !words.empty()) unit.files.emplace_back(words);
     if (key == "PassEnvironment" && words.empty()) unit.passed.clear();
     if (key == "PassEnvironment")
-      for (const std::string_view name : split(words, ' '))
-        if (!trim(name).empty()) unit.passed.emplace_back(printable(trim(name)));
+      for (const std::string_view name : words_between_blanks(words))
+        unit.passed.emplace_back(printable(name));
   }
 }
 
 /// A=1, or A="1", a row each.
 void read_environment_file(const std::string& text, const std::string& file,
                            OllamaService& service) {
-  for (std::string_view row : split(text, '\n')) {
-    row = trim(row);
+  for (const std::string& joined : joined_lines(text, false)) {
+    const std::string_view row = joined;
     const std::size_t equals = row.find('=');
-    if (equals == std::string_view::npos || equals == 0 || row[0] == '#' || row[0] == ';') continue;
+    if (equals == std::string_view::npos || equals == 0) continue;
     std::string_view value = trim(row.substr(equals + 1));
     if (value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
       value = value.substr(1, value.size() - 2);
@@ -175,8 +176,8 @@ struct UnitRights {
 };
 
 void read_rights(const std::string& text, const std::string& file, UnitRights& rights) {
-  for (const std::string_view row : split(text, '\n')) {
-    const std::string_view line = trim(row);
+  for (const std::string& joined : joined_lines(text, false)) {
+    const std::string_view line = joined;
     const std::string_view key = line.substr(0, line.find('='));
     const std::string value(trim(line.substr(std::min(key.size() + 1, line.size()))));
     const bool yes = value == "yes" || value == "true" || value == "on" || value == "1";

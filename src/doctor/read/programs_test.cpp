@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "doctor/facts/container.hpp"
 #include "doctor/facts/platform.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -39,4 +40,17 @@ TEST_CASE("a service has what its files of variables say, and what systemd passe
   service = collect_ollama_service(Tree(root.path));
   CHECK(service);
   CHECK_FALSE(service.is_whole());
+}
+
+TEST_CASE("Slurm's files of GPUs are told between tabs, over several lines and with commas") {
+  const TemporaryTree folder;
+  const Tree tree(folder.path);
+  folder.put("usr/sbin/slurmd", "");
+  folder.put("etc/slurm/gres.conf",
+             "NodeName=gpu[01-04] Name=gpu \\\n  File=/dev/nvidia[0-7]\n"
+             "Name=gpu\tFile=/dev/nvidia0,/dev/nvidia[2-3,5]\tCores=0-7\nAutoDetect=off # \\\n");
+  const auto settings = collect_slurm(tree);
+  REQUIRE(settings);
+  CHECK(settings->files ==
+        std::vector<std::string>{"/dev/nvidia0", "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia5"});
 }

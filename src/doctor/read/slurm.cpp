@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "base/file.hpp"
+#include "doctor/config_lines.hpp"
 #include "doctor/facts/container.hpp"
 #include "model/cpu_list.hpp"
 
@@ -28,21 +29,37 @@ void add_files(std::string_view value, std::vector<std::string>& files) {
     files.push_back(std::string(value.substr(0, open)) + std::to_string(number));
 }
 
+/// "/dev/nvidia0,/dev/nvidia[1-2,4]" → the three between the commas outside brackets.
+std::vector<std::string_view> listed(std::string_view value) {
+  std::vector<std::string_view> found;
+  bool inside = false;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= value.size(); ++at) {
+    if (at < value.size() && (value[at] == '[' || value[at] == ']')) inside = value[at] == '[';
+    if (at < value.size() && (value[at] != ',' || inside)) continue;
+    found.push_back(value.substr(begin, at - begin));
+    begin = at + 1;
+  }
+  return found;
+}
+
 void read_line(std::string_view line, SlurmSettings& settings) {
-  line = trim(line.substr(0, line.find('#')));
   const std::string small = lower(line);
   // Of a cluster's common file, lines that name nodes may be another's.
   if (small.find("nodename=") != std::string::npos) return;
-  for (const std::string_view word : split(line, ' ')) {
+  for (const std::string_view word : words_between_blanks(line)) {
     const std::string key = lower(word.substr(0, word.find('=')));
     const std::string_view value = word.substr(std::min(word.find('=') + 1, word.size()));
     if (key == "autodetect") settings.by_nvml = lower(value) == "nvml";
-    // Slices of a GPU have files of another form.
-    constexpr std::string_view kBegin = "/dev/nvidia";
-    const bool is_gpu = value.starts_with(kBegin) && value.size() > kBegin.size() &&
-                        (value[kBegin.size()] == '[' ||
-                         std::isdigit(static_cast<unsigned char>(value[kBegin.size()])) != 0);
-    if (key == "file" && is_gpu) add_files(value, settings.files);
+    if (key != "file") continue;
+    for (const std::string_view file : listed(value)) {
+      // Slices of a GPU have files of another form.
+      constexpr std::string_view kBegin = "/dev/nvidia";
+      const bool is_gpu = file.starts_with(kBegin) && file.size() > kBegin.size() &&
+                          (file[kBegin.size()] == '[' ||
+                           std::isdigit(static_cast<unsigned char>(file[kBegin.size()])) != 0);
+      if (is_gpu) add_files(file, settings.files);
+    }
   }
 }
 
@@ -59,7 +76,7 @@ Fact<SlurmSettings> collect_slurm(const Tree& tree) {
     if (!text) continue;
     SlurmSettings settings;
     settings.path = path;
-    for (const std::string_view line : split(*text, '\n')) read_line(line, settings);
+    for (const std::string& line : joined_lines(*text, true)) read_line(line, settings);
     for (const std::string folder :
          {"/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/x86_64-linux-gnu/slurm",
           "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib64/slurm", "/usr/lib/slurm",
