@@ -177,13 +177,18 @@ TEST_CASE("a program's name is left out of what the kernel says of it") {
         "INFO: task …:812 blocked for more than 120 seconds.\n");
 }
 
+namespace {
+
+std::string told(std::string_view path, std::string_view text) {
+  std::string all = redacted_file(path, text);
+  CAPTURE(all);
+  CHECK(all.find("secret") == std::string::npos);
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("settings tell what rules ask of them, and no passwords") {
-  const auto told = [](std::string_view path, std::string_view text) {
-    const std::string all = redacted_file(path, text);
-    CAPTURE(all);
-    CHECK(all.find("secret") == std::string::npos);
-    return all;
-  };
   const std::string engine =
       told("/etc/docker/daemon.json",
            R"({"default-runtime":"nvidia","proxies":{"http-proxy":"http://bob:secret@proxy"},
@@ -197,6 +202,9 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
              "  SystemdCgroup = true\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n")
             .ends_with("  password = '…'\n  SystemdCgroup = true\n  BinaryName = "
                        "\"/usr/bin/nvidia-container-runtime\"\n"));
+}
+
+TEST_CASE("of services, groups and packages is told what rules ask") {
   CHECK(
       told("/etc/systemd/system/ollama.service",
            "[Service]\nEnvironment=\"CUDA_VISIBLE_DEVICES=0\" \"TOKEN=secret\" OLLAMA_DEBUG=1\n") ==
@@ -237,6 +245,9 @@ TEST_CASE("settings tell what rules ask of them, and no passwords") {
              "# secret\nOLLAMA_VULKAN=1\nOLLAMA_API_KEY = secret\nTOKEN=secret\n"
              "OLLAMA_AUTH=\"a\nOLLAMA_secret\nOLLAMA_SECRET\"\nCUDA_VISIBLE_DEVICES=\"0,1\"\n") ==
         "OLLAMA_VULKAN=…\nOLLAMA_API_KEY=…\nOLLAMA_AUTH=…\nCUDA_VISIBLE_DEVICES=0,1\n");
+}
+
+TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
   CHECK(told("/proc/version",
              "Linux version 6.1.0 (secret@lab) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) "
              "#1\n") == "Linux version (gcc-12 (Debian 12.2.0-14) 12.2.0)\n");

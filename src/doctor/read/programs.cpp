@@ -197,8 +197,30 @@ void read_rights(const std::string& text, const std::string& file, UnitRights& r
   }
 }
 
-/// "render:x:992:ollama,ada".
+/// Whether groups have members beside those of /etc/group: of a directory (sss, ldap), say.
+bool has_other_groups(const Tree& tree) {
+  const auto text = tree.read("/etc/nsswitch.conf");
+  if (text.is_unreadable()) return true;
+  const std::string all = text.value_or("");
+  for (const std::string_view row : split(all, '\n')) {
+    const std::string_view line = trim(row.substr(0, row.find('#')));
+    if (!line.starts_with("group:")) continue;
+    for (const std::string_view one : split(line.substr(line.find(':') + 1), ' ')) {
+      const std::string_view word = trim(one);
+      // "[SUCCESS=merge]"; what systemd adds are files of its own, asked below.
+      if (!word.empty() && word.front() != '[' && word.find('=') == std::string_view::npos &&
+          word != "files" && word != "compat" && word != "systemd")
+        return true;
+    }
+  }
+  return false;
+}
+
+/// "render:x:992:ollama,ada"; systemd's own way is a file for each member.
 bool is_in_groups(const Tree& tree, const std::string& user) {
+  if (has_other_groups(tree)) return true;  // nobody can tell
+  for (const std::string folder : {"/etc/userdb/", "/run/userdb/", "/usr/lib/userdb/"})
+    if (tree.exists(folder + user + ":render.membership")) return true;
   const auto text = tree.read("/etc/group", 1 << 20);
   const std::string all = text.value_or("");
   for (const std::string_view line : split(all, '\n')) {

@@ -54,3 +54,25 @@ TEST_CASE("Slurm's files of GPUs are told between tabs, over several lines and w
   CHECK(settings->files ==
         std::vector<std::string>{"/dev/nvidia0", "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia5"});
 }
+
+TEST_CASE("whether Ollama's user is in a group is known only where /etc/group has all members") {
+  const TemporaryTree root;
+  root.put("etc/systemd/system/ollama.service", "[Service]\nUser=ollama\n");
+  root.put("etc/group", "render:x:992:ada\n");
+  const auto grouped = [&] { return collect_ollama_service(Tree(root.path))->grouped; };
+  CHECK_FALSE(grouped());
+  for (const char* own : {"group: files\n", "group:\tfiles systemd\n", "group: compat # sss\n",
+                          "group: files [SUCCESS=merge] systemd\npasswd: files sss\n"}) {
+    CAPTURE(own);
+    root.put("etc/nsswitch.conf", own);
+    CHECK_FALSE(grouped());
+  }
+  for (const char* more : {"group: files sss\n", "group: files ldap\n", "group:\tsss files\n"}) {
+    CAPTURE(more);
+    root.put("etc/nsswitch.conf", more);
+    CHECK(grouped());
+  }
+  root.put("etc/nsswitch.conf", "group: files systemd\n");
+  root.put("etc/userdb/ollama:render.membership", "");
+  CHECK(grouped());
+}

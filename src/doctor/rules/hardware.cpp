@@ -141,20 +141,72 @@ void gpu_unbound(Examination& look) {
   }
 }
 
+constexpr std::string_view kVfioIds = "vfio-pci.ids=";
+
 /// What gives this GPU to vfio-pci at every start, as people set it up for a virtual machine.
 struct Binding {
   std::string evidence, file;  // file: of modprobe's; "" the kernel's command line
+  std::string word;            // of the kernel's command line
 };
 Binding binding_of(Examination& look, const PciFunction& gpu) {
   const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
     if (line.text.starts_with("options vfio") && contains(line.text, id))
-      return {line.file + ": " + printable(line.text), line.file};
+      return {line.file + ": " + printable(line.text), line.file, ""};
   const std::string given = look.facts.platform.command_line.value_or("");
   for (const std::string_view word : split(given, ' '))
-    if (word.starts_with("vfio-pci.ids=") && contains(word, id))
-      return {"/proc/cmdline: " + printable(word), ""};
+    if (word.starts_with(kVfioIds) && contains(word, id))
+      return {"/proc/cmdline: " + printable(word), "", std::string(word)};
   return {};
+}
+
+/// The ids of such a word, without one.
+std::string other_ids(std::string_view word, const std::string& id) {
+  std::string others;
+  for (const std::string_view one : split(word.substr(kVfioIds.size()), ','))
+    if (!one.empty() && !one.starts_with(id))
+      others += (others.empty() ? "" : ",") + std::string(one);
+  return others;
+}
+
+Fix off_command_line(Examination& look, const std::string& word, const std::string& id) {
+  // It goes into a command: hexadecimal numbers, and what divides them.
+  if (word.find_first_not_of("0123456789abcdefABCDEF:,x", kVfioIds.size()) != std::string::npos)
+    return {"",
+            text("if no virtual machine shall have it any more: the word gives it away at every "
+                 "start")};
+  Fix fix = on_system(
+      look, "kernel_argument_removal",
+      text("if no virtual machine shall have it any more: the word gives it away at every start") +
+          "; " +
+          text("with systemd-boot take it out of /etc/kernel/cmdline, then kernel-install add-all "
+               "(Proxmox: proxmox-boot-tool refresh; Pop!_OS: kernelstub -d)"),
+      word, "vfio-pci.ids");
+  if (fix.command.empty()) return fix;
+  const std::string others = other_ids(word, id);
+  const Fix rest = others.empty()
+                       ? Fix{"sudo reboot", ""}
+                       : on_system(look, "kernel_argument", "", std::string(kVfioIds) + others);
+  fix.command += "\n" + (rest.command.empty() ? "sudo reboot" : rest.command);
+  if (rest.command.empty()) fix.says = rest.says + "; " + fix.says;
+  return fix;
+}
+
+/// Other devices of the line stay given away; without any, it has nothing more to say.
+Fix off_modprobe(Examination& look, const std::string& file, const std::string& id) {
+  std::string says =
+      text("if no virtual machine shall have it any more: the line gives it away at every start");
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
+    for (const char* driver : {"nvidia", "nouveau", "amdgpu", "radeon", "i915", "xe"})
+      if (line.text.starts_with(std::string("softdep ") + driver + " ") &&
+          contains(line.text, "vfio-pci"))
+        says += "; " + text("this line has to go, too: {}: {}", line.file, printable(line.text));
+  return on_system_between(
+      look, "initramfs",
+      fmt::format("sudo sed -i '/^options vfio/{{s/,{0}//;s/{0},//;s/ ids={0}//}};"
+                  "/^options vfio[-_]pci *$/d' {1}",
+                  id, pasted(file)),
+      "", says);
 }
 
 void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
@@ -162,20 +214,9 @@ void take_back(Examination& look, Finding& finding, const PciFunction& gpu) {
   const Binding binding = binding_of(look, gpu);
   if (binding.evidence.empty()) return;
   finding.evidence.push_back(binding.evidence);
-  if (binding.file.empty())
-    finding.fix.push_back(
-        {"sudo sed -i 's/vfio-pci.ids=[^ \"]*//' /etc/default/grub\n"
-         "sudo update-grub && sudo reboot",
-         text("if no virtual machine shall have it any more: the word gives it away at every "
-              "start")});
-  else
-    finding.fix.push_back(on_system_between(
-        look, "initramfs",
-        fmt::format("sudo sed -i '/{:04x}:{:04x}/d' {}", gpu.vendor, gpu.device,
-                    pasted(binding.file)),
-        "",
-        text("if no virtual machine shall have it any more: the line gives it away at every "
-             "start")));
+  const std::string id = fmt::format("{:04x}:{:04x}", gpu.vendor, gpu.device);
+  finding.fix.push_back(binding.file.empty() ? off_command_line(look, binding.word, id)
+                                             : off_modprobe(look, binding.file, id));
 }
 
 /// A card of AMD's or Intel's that a virtual machine has, where there is no other of that vendor.

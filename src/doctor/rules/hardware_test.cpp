@@ -1,8 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
+#include "base/file.hpp"
 #include "doctor/diagnose.hpp"
+#include "doctor/rules/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
+using tests::alter;
 
 namespace {
 
@@ -70,4 +76,48 @@ TEST_CASE("a GPU that was lost before it started has no Xid, and is told by the 
   other.address = "0000:41:00.0";
   facts.machine.pci = std::vector{other};
   CHECK(first(facts) == "HW02");
+}
+
+TEST_CASE("a GPU that was given to a virtual machine is taken back without the other devices") {
+  const Knowledge known;
+  Facts facts;
+  facts.machine.pci = std::vector{nvidia_gpu(std::string("vfio-pci"))};
+  const auto fix = [&] {
+    const auto found = diagnose_with(hardware_rules(), facts, known).findings;
+    REQUIRE(found.size() == 1);
+    return found.front().fix.back();
+  };
+  const auto given = [&](const char* id, const char* words) {
+    facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
+    facts.platform.command_line = std::string(words);
+    return fix().command;
+  };
+  constexpr const char* kAlone = "ro quiet vfio-pci.ids=10de:2684";
+  // A value in single quotes ends at them.
+  CHECK(given("ubuntu", kAlone).find("=[^ \\\"']*//") != std::string::npos);
+  CHECK(given("ubuntu", kAlone).ends_with("\nsudo update-grub\nsudo reboot"));
+  CHECK(given("fedora", kAlone) ==
+        "sudo grubby --update-kernel=ALL --remove-args='vfio-pci.ids=10de:2684'\nsudo reboot");
+  CHECK(given("fedora", "vfio-pci.ids=1b21:2142,10de:2684,10de:22ba")
+            .find("--args='vfio-pci.ids=1b21:2142,10de:22ba'") != std::string::npos);
+  CHECK(given("arch", kAlone).find("grub-mkconfig") != std::string::npos);
+  CHECK(fix().says.find("systemd-boot") != std::string::npos);
+  CHECK_MESSAGE(given("fedora", "vfio-pci.ids=10de:2684';reboot;'").empty(), "not a list of ids");
+  const auto line = [&](const char* text) {
+    const berth::system::TemporaryTree folder;
+    folder.put("vfio.conf", std::string(text) + "\n");
+    facts.nvidia.modprobe = std::vector<ModprobeLine>{{folder.path + "/vfio.conf", text}};
+    const std::string command = fix().command;
+    REQUIRE(command.starts_with("sudo sed -i "));
+    REQUIRE(std::system(command.substr(5, command.find('\n') - 5).c_str()) == 0);
+    return *berth::read_file(folder.path + "/vfio.conf");
+  };
+  CHECK(line("options vfio-pci ids=10de:2684,1b21:2142") == "options vfio-pci ids=1b21:2142\n");
+  CHECK(line("options vfio-pci ids=1b21:2142,10de:2684 disable_vga=1") ==
+        "options vfio-pci ids=1b21:2142 disable_vga=1\n");
+  CHECK(line("options vfio-pci ids=10de:2684").empty());
+  alter(facts.nvidia.modprobe, [](auto& it) {
+    it.push_back({"/etc/modprobe.d/vfio.conf", "softdep nvidia pre: vfio-pci"});
+  });
+  CHECK(fix().says.find("softdep nvidia pre: vfio-pci") != std::string::npos);
 }

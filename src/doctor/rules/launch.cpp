@@ -1,5 +1,7 @@
 // Rules ENV24 to ENV28 and CTR21: what starts a program, and what it gives to it: a scheduler's
 // ranks, a service's variables, a home without room for caches, a notebook's kernel.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 
@@ -123,6 +125,18 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
+/// A node of AMD's that not everybody may open.
+bool closed_to_others(Examination& look) {
+  constexpr mode_t kAll = S_IROTH | S_IWOTH;
+  const auto closed = [](const GpuNode& one) { return (one.node.mode & kAll) != kAll; };
+  const GpuNode* kfd = look.see(look.facts.nodes.kfd);
+  const auto* render = look.see(look.facts.nodes.render);
+  return (kfd != nullptr && closed(*kfd)) ||
+         (render != nullptr && std::any_of(render->begin(), render->end(), [&](const GpuNode& one) {
+            return (one.vendor == kVendorAmd || one.vendor == 0) && closed(one);
+          }));
+}
+
 /// Units that were hardened by hand, or by a distribution.
 void locked_out_of_nodes(Examination& look, const OllamaService& service) {
   const bool amd = !cards_on_bus(look, kVendorAmd).empty();
@@ -134,14 +148,15 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
     finding.evidence = {service.locked.file + ": " + service.locked.value,
                         "https://github.com/NixOS/nixpkgs/issues/331069"};
     finding.fix.push_back(
+        // A name that comes after all others': systemd takes the last one's word.
         {"sudo mkdir -p /etc/systemd/system/ollama.service.d && printf '%s\\n' '[Service]' "
-         "PrivateDevices=no DevicePolicy=auto | sudo tee "
-         "/etc/systemd/system/ollama.service.d/devices.conf\nsudo systemctl daemon-reload && sudo "
+         "PrivateDevices=no DevicePolicy=auto DeviceAllow= | sudo tee "
+         "/etc/systemd/system/ollama.service.d/zz-berth.conf\nsudo systemctl daemon-reload && sudo "
          "systemctl restart ollama",
-         ""});
+         text("or take the line away in {}", service.locked.file)});
     return;
   }
-  if (!amd || service.grouped) return;
+  if (!amd || service.grouped || !closed_to_others(look)) return;
   Finding& finding =
       look.found(text("Ollama's service runs as {}, who is not in the group render "
                       "and may not open AMD's GPU",

@@ -2,6 +2,7 @@
 
 #include "doctor/diagnose.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
+#include "system/temporary_tree.hpp"
 
 using namespace berth::doctor;
 
@@ -158,4 +159,48 @@ TEST_CASE("expandable segments are a warning where a server sleeps without being
   CHECK(with("verl") == Severity::kWarning);
   CHECK(with("trl") == Severity::kInfo);
   CHECK(with("openrlhf") == Severity::kInfo);
+}
+
+TEST_CASE("what unlocks the GPU's nodes for Ollama's service counts after all other drop-ins") {
+  const berth::system::TemporaryTree root;
+  root.put("etc/systemd/system/ollama.service", "[Service]\nDevicePolicy=closed\n");
+  root.put("etc/systemd/system/ollama.service.d/override.conf", "[Service]\nPrivateDevices=yes\n");
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  const auto locked = [&] {
+    facts.platform.ollama_service = collect_ollama_service(Tree(root.path));
+    return found(facts, "ENV25");
+  };
+  const auto before = locked();
+  REQUIRE(before.size() == 1);
+  const std::string command = before.front().fix.front().command;
+  // As the shell would: each word after '[Service]' a line of the file behind tee.
+  const auto first = command.find("'[Service]' ") + 12, last = command.find(" | sudo tee /");
+  const auto path = last + 13, end = command.find('\n', path);
+  REQUIRE(end != std::string::npos);
+  std::string lines = command.substr(first, last - first);
+  for (char& one : lines) one = one == ' ' ? '\n' : one;
+  root.put(command.substr(path, end - path), "[Service]\n" + lines + "\n");
+  CHECK(locked().empty());
+}
+
+TEST_CASE("Ollama's user needs a group only where others may not open AMD's nodes") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.machine.pci = std::vector{tests::card("0000:03:00.0", 0x1002, 0x744c, "amdgpu")};
+  OllamaService service;
+  service.unit = "/etc/systemd/system/ollama.service";
+  service.user = "ollama";
+  service.grouped = false;
+  facts.platform.ollama_service = service;
+  const auto refused = [&](mode_t kfd, mode_t render) {
+    GpuNode one{"/dev/kfd", {}, 0};
+    one.node.mode = kfd;
+    facts.nodes.kfd = one;
+    GpuNode other{"/dev/dri/renderD128", {}, 0x1002};
+    other.node.mode = render;
+    facts.nodes.render = std::vector{other};
+    return !found(facts, "ENV25").empty();
+  };
+  CHECK(refused(0660, 0660));
+  CHECK(refused(0666, 0660));
+  CHECK_FALSE(refused(0666, 0666));
 }
