@@ -1,7 +1,6 @@
 // The process facts of whoever runs the doctor.
 #include "doctor/facts/process.hpp"
 
-#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/tree.hpp"
 #include "model/cpu_list.hpp"
 #include "system/cgroup.hpp"
 #include "system/host.hpp"
@@ -106,13 +106,15 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
 }
 
 /// By whatever service knows users here.
+/// From the files alone: a directory of users may be asked in vain for minutes, and what asks it is
+/// loaded into this process.
 Fact<bool> own_account() {
-  std::array<char, 16'384> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  const int error = ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found);
-  if (error != 0 && error != ENOENT) return Unreadable{"has_account", error};
-  return found != nullptr;
+  const Tree tree("/");
+  const auto accounts = tree.read("/etc/passwd", 1 << 20);
+  const auto services = tree.read("/etc/nsswitch.conf", 1 << 16);
+  if (accounts.is_unreadable()) return accounts.why();
+  if (services.is_unreadable()) return services.why();
+  return account_in(accounts.value_or(""), services.value_or(""), ::geteuid());
 }
 
 ProcessFacts own_process() {

@@ -20,6 +20,11 @@ std::optional<Room> room_of(std::string path, const char* what) {
     path = parent(path);
   }
   if ((about.f_flag & ST_RDONLY) != 0 || about.f_blocks == 0) return std::nullopt;
+  // A small one that is nearly empty (a container's /tmp in memory) is as somebody wanted it.
+  constexpr std::uint64_t kSmall = 1 << 30;
+  if (about.f_blocks * about.f_frsize < kSmall && about.f_bavail > about.f_blocks / 2 &&
+      (about.f_files == 0 || about.f_favail > 0))
+    return std::nullopt;
   const bool is_root = ::geteuid() == 0;
   Room room{path, what, about.f_frsize * (is_root ? about.f_bfree : about.f_bavail), std::nullopt};
   if (about.f_files != 0) room.free_files = is_root ? about.f_ffree : about.f_favail;

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -163,7 +164,7 @@ void shm_full(Examination& look) {
 void disk_full(Examination& look) {
   constexpr std::uint64_t kLittle = 200 * kMib;
   const auto* rooms = look.see(look.facts.process.rooms);
-  if (rooms == nullptr) return;
+  if (rooms == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
   for (const Room& room : *rooms) {
     const bool no_files = room.free_files && *room.free_files == 0;
     if (room.free_bytes >= kLittle && !no_files) continue;
@@ -184,7 +185,9 @@ void disk_full(Examination& look) {
       return;
     }
     finding.evidence.push_back(text("{} leads there", room.what));
-    finding.fix.push_back({"pip cache purge; du -xh --max-depth=2 " + pasted(room.path) +
+    const bool has_caches = room.what == "HOME" || room.what == "XDG_CACHE_HOME";
+    finding.fix.push_back({std::string(has_caches ? "pip cache purge; " : "") +
+                               "du -xh --max-depth=2 " + pasted(room.path) +
                                " 2>/dev/null | sort -h | tail",
                            text("shows what fills it")});
     finding.fix.push_back(
