@@ -42,4 +42,19 @@ namespace berth::doctor {
   return lines;
 }
 
+/// By nsswitch.conf: who is in "passwd" or "group" is asked of more than files, of a directory
+/// (sss, ldap) say. What systemd adds are files of its own.
+[[nodiscard]] inline bool asks_a_directory(std::string_view services, std::string_view database) {
+  for (const std::string_view row : split(services, '\n')) {
+    const std::string_view line = trim(row.substr(0, row.find('#')));
+    if (!line.starts_with(database) || !line.substr(database.size()).starts_with(':')) continue;
+    for (const std::string_view word : words_between_blanks(line.substr(database.size() + 1)))
+      // "[SUCCESS=merge]" is no service.
+      if (word.front() != '[' && word.find('=') == word.npos && word != "files" &&
+          word != "compat" && word != "systemd")
+        return true;
+  }
+  return false;
+}
+
 }  // namespace berth::doctor

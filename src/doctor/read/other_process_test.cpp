@@ -140,6 +140,8 @@ TEST_CASE("who has an account, and who may have one elsewhere") {
   REQUIRE(none);
   CHECK(!*none);
   CHECK(account_in(passwd, "passwd: files sss\n", 1042).is_unreadable());
+  CHECK(account_in(passwd, "passwd:\tfiles\tldap\n", 1042).is_unreadable());
+  CHECK(!account_in(passwd, "passwd: files [NOTFOUND=return] # sss\n", 1042).value_or(true));
 }
 
 TEST_CASE("room is that of the nearest folder that is there, each told once") {

@@ -105,7 +105,6 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
   }
 }
 
-/// By whatever service knows users here.
 /// From the files alone: a directory of users may be asked in vain for minutes, and what asks it is
 /// loaded into this process.
 Fact<bool> own_account() {

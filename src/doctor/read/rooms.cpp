@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/file.hpp"
+#include "doctor/config_lines.hpp"
 #include "doctor/read/place.hpp"
 #include "doctor/read/process.hpp"
 
@@ -60,14 +61,7 @@ Fact<bool> account_in(const std::string& passwd, const std::string& services, ui
     const auto fields = split(line, ':');
     if (fields.size() > 2 && to_number(fields[2]) == static_cast<std::int64_t>(uid)) return true;
   }
-  // "passwd: files systemd sss": a directory of users may have it.
-  for (const std::string_view line : split(services, '\n')) {
-    if (!line.starts_with("passwd:")) continue;
-    for (const std::string_view word : split(line.substr(7), ' '))
-      if (const auto service = trim(word);
-          !service.empty() && service != "files" && service != "compat" && service != "systemd")
-        return Unreadable{"has_account", 0};
-  }
+  if (asks_a_directory(services, "passwd")) return Unreadable{"has_account", 0};
   return false;
 }
 
