@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -86,6 +87,13 @@ bool is_still_ours(const std::string& place, const std::string& mark) {
   return n <= 0 || std::string_view(bytes.data(), static_cast<std::size_t>(n)) == mark;
 }
 
+/// A broker that leaves takes its folder away, and the next one makes another of that name.
+bool is_that(const std::string& folder, const Descriptor& open) {
+  struct stat named = {}, held = {};
+  return ::stat(folder.c_str(), &named) == 0 && ::fstat(open.get(), &held) == 0 &&
+         named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+}
+
 struct Place {
   std::string folder;
   Descriptor lock;
@@ -98,7 +106,7 @@ Result<Place> take_place(const std::vector<std::string>& places, const Earlier& 
     const ControlGroup base(place);
     if (auto made = base.make(); !made) return std::move(made).error();
     Descriptor lock(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || !is_that(place, lock)) continue;
     const bool is_ours = place == earlier.place && is_still_ours(place, earlier.mark);
     if (is_ours || !has_jobs(base)) return Place{place, std::move(lock)};
   }

@@ -1,5 +1,6 @@
 #include "serve/watches.hpp"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +39,13 @@ bool is_gone(const model::ProcessId& process, int handle) {
   return ticks && *ticks != process.start_ticks;  // its number was given to another
 }
 
+/// Asio tells now and then of a file that is closed what is waited for of the one that came in its
+/// place: what it had heard of the first it hands to the second.
+bool has_ended(int handle) {
+  pollfd wait{handle, POLLIN, 0};
+  return ::poll(&wait, 1, 0) != 0;
+}
+
 struct Watches::Watch {
   std::unique_ptr<asio::posix::stream_descriptor> handle;  // none: too many files are open
   std::set<JobId> jobs;
@@ -64,11 +72,24 @@ Watches::Watch* Watches::watch_of(const model::ProcessId& process) {
   Watch& watch = watches_[process];
   if (handle < 0) return &watch;
   watch.handle = std::make_unique<asio::posix::stream_descriptor>(loop_, handle);
-  watch.handle->async_wait(asio::posix::stream_descriptor::wait_read,
-                           [this, process](boost::system::error_code problem) {
-                             if (!problem) gone(process);
-                           });
+  wait_for_the_end(process);
   return &watch;
+}
+
+void Watches::wait_for_the_end(const model::ProcessId& process) {
+  const auto found = watches_.find(process);
+  if (found == watches_.end()) return;
+  found->second.handle->async_wait(asio::posix::stream_descriptor::wait_read,
+                                   [this, process](boost::system::error_code problem) {
+                                     if (!problem) look_at(process);
+                                   });
+}
+
+void Watches::look_at(const model::ProcessId process) {
+  const auto found = watches_.find(process);
+  if (found == watches_.end()) return;
+  if (has_ended(found->second.handle->native_handle())) return gone(process);
+  wait_for_the_end(process);
 }
 
 void Watches::watch(JobId job, const std::vector<model::ProcessId>& processes) {

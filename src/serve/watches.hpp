@@ -46,6 +46,8 @@ class Watches {
  private:
   struct Watch;
   [[nodiscard]] Watch* watch_of(const model::ProcessId& process);
+  void wait_for_the_end(const model::ProcessId& process);
+  void look_at(model::ProcessId process);
   void leave(const model::ProcessId& process, model::JobId job);
   void forget_idle(model::ProcessId process);
   void gone(model::ProcessId process);
