@@ -31,6 +31,7 @@ XID_TEXT = re.compile(r'(?:^(?:short|cause|action) = |, what=)"([^"]*)"', re.M) 
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 EXCEPTIONS = ("BerthError", "InvalidRequest", "NotFound", "NoDevice", "Refused", "BrokerUnavailable", "NotPermitted", "Unsupported", "TooLate",
               "DoesNotFit", "RankFailed", "ContextLost", "NotSplittable", "StepInterrupted")
+NAMES_OF_THEIR_OWN = ("cuInit", "libcuda.so.1", ".nv_fatbin")  # of what people may look up
 ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -186,6 +187,17 @@ def check_ends(root):
             for path in sorted((root / "src").rglob("*.[ch]pp")) if ends.search(path.read_text())]
 
 
+def check_facts(root):
+    """What a fact is called in a bundle, or where it could not be read, is no word for people: each has some in unread_words.cpp."""
+    doctor = root / "src/doctor"
+    known = set(re.findall(r'\{"([^"]+)", msgid', (doctor / "unread_words.cpp").read_text()))
+    called = set(re.findall(r'visit\("([^"]+)"', (doctor / "bundle_json.cpp").read_text()))
+    for path in (doctor / "read").glob("*.cpp"):
+        if not path.name.endswith("_test.cpp"):
+            called |= {key for key in re.findall(r'Unreadable\{"([a-zA-Z_.]+)"', path.read_text()) if key not in NAMES_OF_THEIR_OWN}
+    return [f"src/doctor/unread_words.cpp: no words for {key!r}" for key in sorted(called - known)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
@@ -201,7 +213,7 @@ def main() -> int:
                 entry.msgid_plural, entry.msgstr_plural = key, {0: ""}
             print(entry)
         return 0
-    problems += check_python(arguments.root) + check_ends(arguments.root)
+    problems += check_python(arguments.root) + check_ends(arguments.root) + check_facts(arguments.root)
     problems += [f"{where}: not in po/zh_CN: {key!r}" for key, _, where in missing]
     for problem in problems:
         print(problem)

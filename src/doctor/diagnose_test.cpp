@@ -250,7 +250,7 @@ TEST_CASE("nothing that could be looked at is no clean bill, and no GPU is a ver
 
 TEST_CASE("what was not checked is said in words, not in keys") {
   CHECK(said_of({"silent", 0}) == "whether a GPU answers");
-  CHECK(said_of({"MIG mode", 0}) == "whether MIG is on");
+  CHECK(said_of({"mig_enabled", 0}) == "whether MIG is on");
   CHECK(said_of({"/dev/kmsg", 1}) == "/dev/kmsg: Operation not permitted");
   CHECK(said_of({"/proc/modules", 61}) == "a simulated machine does not have it");
 }

@@ -72,13 +72,16 @@ GpuAnswer answer_of(const Device& device) {
   gpu.error = error_of(device);
   gpu.name = named(device.name, "name");
   gpu.uuid = named(device.uuid, "uuid");
-  gpu.compute_capability = named(device.compute_capability, "compute capability");
-  gpu.memory_total_bytes = fact_of<std::uint64_t>(device.readings.memory_total_bytes, "memory");
-  gpu.memory_used_bytes = fact_of<std::uint64_t>(device.readings.memory_used_bytes, "memory");
-  gpu.utilization_percent = fact_of<double>(device.readings.utilization_percent, "utilization");
-  gpu.compute_mode = named(device.compute_mode, "compute mode");
-  gpu.persistence = known(device.persistence_mode, "persistence mode");
-  gpu.mig_enabled = known(device.mig_enabled, "MIG mode");
+  gpu.compute_capability = named(device.compute_capability, "compute_capability");
+  gpu.memory_total_bytes =
+      fact_of<std::uint64_t>(device.readings.memory_total_bytes, "memory_total_bytes");
+  gpu.memory_used_bytes =
+      fact_of<std::uint64_t>(device.readings.memory_used_bytes, "memory_used_bytes");
+  gpu.utilization_percent =
+      fact_of<double>(device.readings.utilization_percent, "utilization_percent");
+  gpu.compute_mode = named(device.compute_mode, "compute_mode");
+  gpu.persistence = known(device.persistence_mode, "persistence");
+  gpu.mig_enabled = known(device.mig_enabled, "mig_enabled");
   // Of a GPU that did not answer an empty list says nothing.
   if (answered(device)) {
     std::vector<std::string> instances;
@@ -86,13 +89,13 @@ GpuAnswer answer_of(const Device& device) {
     gpu.mig_instances = std::move(instances);
     gpu.throttle = device.throttle_reasons;
   }
-  gpu.ecc_uncorrected = fact_of<std::uint64_t>(device.readings.ecc_uncorrected, "ECC");
-  gpu.remap_pending = fact_of<bool>(device.readings.remap_pending, "row remapping");
-  gpu.remap_failed = fact_of<bool>(device.readings.remap_failed, "row remapping");
+  gpu.ecc_uncorrected = fact_of<std::uint64_t>(device.readings.ecc_uncorrected, "ecc_uncorrected");
+  gpu.remap_pending = fact_of<bool>(device.readings.remap_pending, "remap_pending");
+  gpu.remap_failed = fact_of<bool>(device.readings.remap_failed, "remap_failed");
   gpu.power_limit_milliwatts =
-      fact_of<std::uint64_t>(device.readings.power_limit_milliwatts, "power limit");
+      fact_of<std::uint64_t>(device.readings.power_limit_milliwatts, "power_limit_milliwatts");
   gpu.clock_graphics_max_mhz =
-      fact_of<std::uint64_t>(device.readings.clock_graphics_max_mhz, "clocks");
+      fact_of<std::uint64_t>(device.readings.clock_graphics_max_mhz, "clock_graphics_max_mhz");
   return gpu;
 }
 
@@ -112,9 +115,13 @@ DriverAnswers answers_from(const model::Snapshot& snapshot) {
   DriverAnswers answers = driver_not_asked();
   answers.failure = failure_of(snapshot.driver);
   answers.nvml_init = init_code(snapshot.driver);
-  answers.nvml_message = named(snapshot.driver.message, "message");
-  answers.driver_version = named(snapshot.driver.version, "driver version");
-  answers.cuda_version = named(snapshot.driver.cuda_version, "CUDA version");
+  answers.nvml_message = named(snapshot.driver.message, "nvml_message");
+  if (snapshot.driver.state == "none") {
+    answers.driver_version = answers.cuda_version = {};
+  } else {
+    answers.driver_version = named(snapshot.driver.version, "driver_version");
+    answers.cuda_version = named(snapshot.driver.cuda_version, "cuda_version");
+  }
   std::vector<GpuAnswer> gpus;
   for (const Device& device : snapshot.devices) {
     if (device.vendor != model::Vendor::kNvidia || !device.managed) continue;
@@ -146,7 +153,7 @@ Fact<T> fact_of(const nvml::Answer& answer, const char* call) {
 }
 
 Fact<std::string> fabric_of(const nvml::Details& details) {
-  const auto state = fact_of<std::uint64_t>(details.fabric, "nvmlDeviceGetGpuFabricInfo");
+  const auto state = fact_of<std::uint64_t>(details.fabric, "fabric_state");
   if (state && *state == NVML_GPU_FABRIC_STATE_NOT_SUPPORTED) return {};
   return state.map([&](std::uint64_t value) -> std::string {
     if (value == NVML_GPU_FABRIC_STATE_NOT_STARTED) return "not started";
@@ -157,11 +164,10 @@ Fact<std::string> fabric_of(const nvml::Details& details) {
 
 /// Of a guest with a part of a GPU.
 Fact<std::string> licence_of(const nvml::Details& details) {
-  const auto mode =
-      fact_of<std::uint64_t>(details.virtualization, "nvmlDeviceGetVirtualizationMode");
+  const auto mode = fact_of<std::uint64_t>(details.virtualization, "vgpu_licence");
   if (mode && *mode != NVML_GPU_VIRTUALIZATION_MODE_VGPU) return {};
   if (!mode) return mode.map([](std::uint64_t) { return std::string(); });
-  return fact_of<std::uint64_t>(details.unlicensed, "nvmlDeviceGetGridLicensableFeatures")
+  return fact_of<std::uint64_t>(details.unlicensed, "vgpu_licence")
       .map([](std::uint64_t without) -> std::string {
         return without == 0 ? "licensed" : "unlicensed";
       });
@@ -169,19 +175,18 @@ Fact<std::string> licence_of(const nvml::Details& details) {
 
 /// Nobody tells of locked clocks as such: of application clocks that somebody has changed.
 Fact<std::uint64_t> lock_of(const nvml::Details& details) {
-  const auto now =
-      fact_of<std::uint64_t>(details.clock_application, "nvmlDeviceGetApplicationsClock");
-  const auto usual = fact_of<std::uint64_t>(details.clock_application_default,
-                                            "nvmlDeviceGetDefaultApplicationsClock");
+  const auto now = fact_of<std::uint64_t>(details.clock_application, "clock_graphics_locked_mhz");
+  const auto usual =
+      fact_of<std::uint64_t>(details.clock_application_default, "clock_graphics_locked_mhz");
   if (now && usual && *now == *usual) return {};
   return usual ? now : usual;
 }
 
 Fact<bool> confidential_of(const inventory::NvmlDetails& details) {
-  if (!details.confidential) return Unreadable{"nvmlSystemGetConfComputeState", 0};
-  const auto on = fact_of<bool>(details.confidential->on, "nvmlSystemGetConfComputeState");
+  if (!details.confidential) return Unreadable{"cc_ready", 0};
+  const auto on = fact_of<bool>(details.confidential->on, "cc_ready");
   if (!on || !*on) return on ? Fact<bool>() : on;
-  return fact_of<bool>(details.confidential->ready, "nvmlSystemGetConfComputeGpusReadyState");
+  return fact_of<bool>(details.confidential->ready, "cc_ready");
 }
 
 /// Pairs that are known to have none; unreadable where none is known and some did not answer.
@@ -198,19 +203,18 @@ Fact<std::vector<std::string>> pairs_of(const inventory::NvmlDetails& details) {
         without.push_back(std::to_string(one) + "-" + std::to_string(one + 1 + i));
     }
   }
-  if (without.empty() && !all) return Unreadable{"nvmlDeviceGetP2PStatus", 0};
+  if (without.empty() && !all) return Unreadable{"peer_pairs_unsupported", 0};
   return without;
 }
 
 void add_to(const nvml::Details& details, GpuAnswer& gpu) {
   gpu.fabric_state = fabric_of(details);
   gpu.vgpu_licence = licence_of(details);
-  gpu.bar1_bytes = fact_of<std::uint64_t>(details.bar1_bytes, "nvmlDeviceGetBAR1MemoryInfo");
-  gpu.display_active = fact_of<bool>(details.display_active, "nvmlDeviceGetDisplayActive");
-  gpu.retired_pages_pending =
-      fact_of<bool>(details.retired_pages_pending, "nvmlDeviceGetRetiredPagesPendingStatus");
-  gpu.power_limit_default_milliwatts = fact_of<std::uint64_t>(
-      details.power_limit_default, "nvmlDeviceGetPowerManagementDefaultLimit");
+  gpu.bar1_bytes = fact_of<std::uint64_t>(details.bar1_bytes, "bar1_bytes");
+  gpu.display_active = fact_of<bool>(details.display_active, "display_active");
+  gpu.retired_pages_pending = fact_of<bool>(details.retired_pages_pending, "retired_pages_pending");
+  gpu.power_limit_default_milliwatts =
+      fact_of<std::uint64_t>(details.power_limit_default, "power_limit_default_milliwatts");
   gpu.clock_graphics_locked_mhz = lock_of(details);
 }
 
