@@ -1,0 +1,2 @@
+package_name = 'onnxruntime'
+__version__ = '1.16.3'
