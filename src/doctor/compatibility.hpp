@@ -129,7 +129,7 @@ struct RocmDriver {
   std::string driver, rocm;
 };
 /// The first kernel that computes on GPUs whose PCI ids begin so; of Intel's runtime its release,
-/// and of older GPUs the last one for them.
+/// of older GPUs the last one for them, and the first PyTorch for XPU.
 struct IntelKernel {
   std::string begins, name, kernel, source;
 };
@@ -177,7 +177,7 @@ struct Compatibility {
   std::vector<GpuFamily> families;
   std::map<std::string, std::vector<std::string>> other_gpus;    // "AMD": how their names begin
   std::map<std::string, std::vector<std::string>> several_gpus;  // "TITAN X": which those are
-  std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy;
+  std::vector<IntelKernel> intel_kernels, amd_kernels, intel_runtimes, intel_legacy, torch_xpu;
   std::vector<JetsonCuda> jetsons;
   std::vector<SystemCommands> systems;
   std::vector<SystemWish> system_wishes;

@@ -198,10 +198,11 @@ void read_others(const json& document, Compatibility& known) {
     known.several_gpus[word(row, "said")] = words(row, "means");
   for (const json& row : at(document, "compat/triton_ptxas/rows"))
     known.triton_ptxas.push_back({word(row, "v"), word(row, "cuda"), word(row, "source")});
-  for (const auto& [table, into] : {std::pair{"intel_kernel", &known.intel_kernels},
-                                    std::pair{"amd_kernel", &known.amd_kernels},
-                                    std::pair{"intel_runtime", &known.intel_runtimes},
-                                    std::pair{"intel_legacy", &known.intel_legacy}})
+  for (const auto& [table, into] :
+       {std::pair{"intel_kernel", &known.intel_kernels},
+        std::pair{"amd_kernel", &known.amd_kernels},
+        std::pair{"intel_runtime", &known.intel_runtimes},
+        std::pair{"intel_legacy", &known.intel_legacy}, std::pair{"torch_xpu", &known.torch_xpu}})
     for (const json& row : at(document, fmt::format("gpu_families/{}/rows", table)))
       into->push_back(
           {word(row, "begins"), word(row, "name"), word(row, "kernel"), word(row, "source")});

@@ -20,6 +20,7 @@ struct CdiSpec {
   std::vector<std::string> missing_paths;  // that it names and that are not on this machine
   std::string driver_version;              // of the libcuda that it names; ""
   unsigned uvm_major = 0;                  // that it gives /dev/nvidia-uvm; 0: it names none
+  std::string version;                     // of the format: "0.7.0"; ""
 };
 
 /// A file of settings of what starts a node's containers.

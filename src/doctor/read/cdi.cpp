@@ -19,6 +19,7 @@ std::string_view unquoted(std::string_view text) {
 void take(const Tree& tree, std::string_view key, std::string_view value, bool& in_device,
           bool& at_uvm, CdiSpec& spec) {
   if (key == "kind") spec.kind = value;
+  if (key == "cdiVersion") spec.version = value;
   // `name` is also a variable's or a hook's; a device's comes before its edits.
   if (key == "devices") in_device = true;
   if (key == "name" && in_device &&

@@ -20,6 +20,7 @@ void packages_without_kernels(Examination& look, bool newer);
 void cuda_too_new_for_gpu(Examination& look);
 void cuda_too_old_for_gpu(Examination& look);
 void tensorflow_without_code(Examination& look);
+void torch_too_old_for_xpu(Examination& look);
 
 /// Part of FW07: packages other than PyTorch that are built for another vendor's GPUs.
 void other_vendor(Examination& look);

@@ -348,21 +348,65 @@ void cdi_stale(Examination& look) {
   if (is_machine_with_driver(look)) podman_without_spec(look);
 }
 
+struct PodmanCdi {
+  std::string_view podman, format;
+};
+/// The newest format of CDI specs that releases of Podman read, by go.mod of their tags.
+constexpr auto kPodmanCdi = std::to_array<PodmanCdi>({{"4.1.0", "0.4.0"},
+                                                      {"4.3.0", "0.5.0"},
+                                                      {"4.7.0", "0.6.0"},
+                                                      {"5.1.0", "0.7.0"},
+                                                      {"5.2.0", "0.8.0"},
+                                                      {"5.5.0", "1.0.0"}});
+
+/// Podman leaves out a whole spec of a format that it does not know, and says only that a device is
+/// "unresolvable".
+void spec_too_new(Examination& look, const std::vector<CdiSpec>& specs, const std::string& podman) {
+  const auto row = std::find_if(kPodmanCdi.rbegin(), kPodmanCdi.rend(), [&](const PodmanCdi& one) {
+    return !version_less(podman, one.podman);
+  });
+  if (row == kPodmanCdi.rend() || row == kPodmanCdi.rbegin()) return;
+  for (const CdiSpec& spec : specs) {
+    if (is_shadowed(spec, specs) || spec.version.empty() ||
+        !version_less(row->format, spec.version))
+      continue;
+    Finding& finding = look.found(
+        text("{} is a CDI spec of format {}, and Podman {} reads up to {}: it leaves the spec out",
+             spec.path, spec.version, podman, row->format));
+    finding.evidence = {fmt::format("{}: cdiVersion: {}", spec.path, spec.version),
+                        fmt::format("/var/lib/dpkg/status: podman {}", podman)};
+    if (spec.version == "0.7.0" && contains(spec.kind, "nvidia.com/"))
+      finding.fix.push_back(
+          {fmt::format("sudo nvidia-ctk cdi generate "
+                       "--feature-flag=no-additional-gids-for-device-nodes --output={}",
+                       pasted(spec.path)),
+           text("leaves out the nodes' groups, for which the toolkit takes that format since "
+                "1.19")});
+    const auto serves =
+        std::find_if(kPodmanCdi.begin(), kPodmanCdi.end(),
+                     [&](const PodmanCdi& one) { return !version_less(one.format, spec.version); });
+    finding.fix.push_back({"", text("take Podman {} or later from a newer distribution",
+                                    serves == kPodmanCdi.end() ? "5.5.0" : serves->podman)});
+    return;
+  }
+}
+
 void cdi_path(Examination& look) {
   if (!is_machine_with_driver(look)) return;
   const auto& engines = look.facts.container.engines;
   if (look.see(engines.podman) == nullptr) return;
   const auto* version = look.see(engines.podman_version);
-  if (version == nullptr ||
-      !version_less(version->substr(0, version->find_first_of("+~-")), "4.1.0"))
-    return;
+  if (version == nullptr) return;
   const auto* specs = look.see(engines.cdi);
-  if (specs == nullptr || (specs->empty() && !engines.toolkit)) return;
+  if (specs == nullptr) return;
+  const std::string podman = version->substr(0, version->find_first_of("+~-"));
+  if (!version_less(podman, "4.1.0")) return spec_too_new(look, *specs, podman);
+  if (specs->empty() && !engines.toolkit) return;
   Finding& finding =
       look.found(text("Podman {} does not know CDI, by which it would pass the GPU", *version));
   finding.evidence.push_back(fmt::format("/var/lib/dpkg/status: podman {}", *version));
   if (!specs->empty()) finding.evidence.push_back(specs->front().path);
-  finding.fix.push_back({"", text("take Podman 4.1.0 or later from a newer distribution")});
+  finding.fix.push_back({"", text("take Podman {} or later from a newer distribution", "4.1.0")});
   finding.fix.push_back({"podman run --runtime /usr/bin/nvidia-container-runtime IMAGE",
                          text("with the runtime's mode set to cdi in "
                               "/etc/nvidia-container-runtime/config.toml")});

@@ -86,6 +86,13 @@ void with_docker(Facts& facts) {
   facts.container.engines.cgroup_v2 = true;
 }
 
+void with_podman(Facts& facts, const char* version, const char* format) {
+  facts.container.engines.podman = std::string("/usr/bin/podman");
+  facts.container.engines.podman_version = std::string(version);
+  facts.container.engines.cdi =
+      std::vector<CdiSpec>{{"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"0"}, {}, "", 0, format}};
+}
+
 std::vector<Mutation> of_machines() {
   return {
       {"CTR02", "",
@@ -109,7 +116,7 @@ std::vector<Mutation> of_machines() {
       {"CTR09", "",
        [](Facts& f) {
          f.container.engines.cdi = std::vector<CdiSpec>{
-             {"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"0"}, {"/usr/lib/libold.so"}, ""}};
+             {"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"0"}, {"/usr/lib/libold.so"}, "", 0, ""}};
        }},
       {"CTR10", "",
        [](Facts& f) {
@@ -117,6 +124,8 @@ std::vector<Mutation> of_machines() {
          f.container.engines.podman_version = std::string("3.0.1+dfsg1-3");
          f.container.engines.toolkit = std::string("/usr/bin/nvidia-container-toolkit");
        }},
+      {"CTR10", "", [](Facts& f) { with_podman(f, "4.9.3+ds1-1ubuntu0.2", "0.7.0"); }},
+      {"CTR10", "", [](Facts& f) { with_podman(f, "5.2.3", "1.0.0"); }},
   };
 }
 
@@ -383,7 +392,7 @@ TEST_CASE("a node whose device plugin has to name NVIDIA's runtime, and does not
   CHECK_MESSAGE(said(facts).empty(), "by claims (DRA)");
   engines.claims_driver = {};
   engines.cdi =
-      std::vector<CdiSpec>{{"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"all"}, {}, "", 0}};
+      std::vector<CdiSpec>{{"/etc/cdi/nvidia.yaml", "nvidia.com/gpu", {"all"}, {}, "", 0, ""}};
   CHECK_MESSAGE(said(facts).empty(), "by CDI");
   engines.cdi = std::vector<CdiSpec>{};
   engines.kubelet = {};
@@ -451,4 +460,18 @@ TEST_CASE("a container library from before cgroup v2") {
   CHECK_MESSAGE(found("1.3.3", false, "").empty(), "cgroup v1, or both");
   CHECK_MESSAGE(found("1.3.3", true, "no-cgroups = true\n").empty(), "rootless");
   CHECK_MESSAGE(found("1.3.3", true, "mode = \"cdi\"\n").empty(), "by CDI");
+}
+
+TEST_CASE("a CDI spec serves each Podman that reads its format") {
+  for (const auto& [podman, format] :
+       std::vector<std::pair<const char*, const char*>>{{"4.9.3", "0.6.0"},
+                                                        {"5.1.0", "0.7.0"},
+                                                        {"5.5.0", "1.0.0"},
+                                                        {"5.9.1", "1.2.0"},
+                                                        {"4.9.3", ""}}) {
+    CAPTURE(podman);
+    Facts facts = healthy("");
+    with_podman(facts, podman, format);
+    CHECK(diagnose(facts, Knowledge{}, {"CTR10"}).findings.empty());
+  }
 }

@@ -276,6 +276,7 @@ void arch_missing_new(Examination& look) {
   if (look.findings().empty()) packages_without_kernels(look, true);
   if (look.findings().empty()) cuda_too_old_for_gpu(look);
   if (look.findings().empty()) compiler_without_gpu(look, true);
+  if (look.findings().empty()) torch_too_old_for_xpu(look);
 }
 
 void jax_dropped(Examination& look) {

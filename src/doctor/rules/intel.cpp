@@ -1,10 +1,12 @@
 // Rule XPU02: Intel's driver for Level Zero and OpenCL, which is not here, or does not know the
-// GPU.
+// GPU; and a part of FW03: a PyTorch that is older than it.
 #include <algorithm>
 #include <array>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/install.hpp"
+#include "doctor/rules/builds.hpp"
 #include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
@@ -47,6 +49,19 @@ int build_of(std::string_view version) {
   return parts.size() > 2 ? parts[2] : 0;
 }
 
+/// Of OpenVINO and PyOpenCL, which compute on whatever GPU there is.
+bool has_opencl_packages(Examination& look) {
+  const auto* all = look.see(look.facts.python.distributions);
+  return all != nullptr && std::any_of(all->begin(), all->end(), [](const Distribution& one) {
+           return one.name == "openvino" || one.name == "pyopencl";
+         });
+}
+
+bool has_xpu(Examination& look) {
+  const TorchBuild* torch = look.see(look.facts.python.torch);
+  return torch != nullptr && torch->xpu;
+}
+
 void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
   for (const PciFunction& gpu : gpus_on_bus(look, kVendorIntel)) {
     const IntelKernel* row = row_for(look.knowledge.compatibility().intel_runtimes, gpu);
@@ -56,7 +71,8 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
              "first release that knows it ({})",
              gpu.address, row->kernel, row->name));
     // Who has a processor's own GPU need not compute on it.
-    if (!is_intel_card(gpu)) finding.severity = Severity::kWarning;
+    if (!is_intel_card(gpu) && !has_opencl_packages(look) && !has_xpu(look))
+      finding.severity = Severity::kWarning;
     finding.evidence = {
         fmt::format("{} → {}", driver.path, driver.target),
         fmt::format("/sys/bus/pci/devices/{}: 8086:{:04x}", gpu.address, gpu.device), row->source};
@@ -70,14 +86,6 @@ void older_than_gpu(Examination& look, const LibraryFile& driver, int build) {
         "", text("in release {} or newer; in a container: in its image", row->kernel)));
     return;
   }
-}
-
-/// Of OpenVINO and PyOpenCL, which compute on such GPUs; PyTorch does not.
-bool computes_on_old_ones(Examination& look) {
-  const auto* all = look.see(look.facts.python.distributions);
-  return all != nullptr && std::any_of(all->begin(), all->end(), [](const Distribution& one) {
-           return one.name == "openvino" || one.name == "pyopencl";
-         });
 }
 
 /// Since 24.35 the GPUs of older processors have packages of their own, beside the ordinary ones.
@@ -97,7 +105,7 @@ void newer_than_gpu(Examination& look, const LibraryFile& driver, int build) {
       text("Intel's compute runtime no longer serves the GPU at {} ({}): {} was the last release "
            "whose ordinary packages do",
            gpus.front().address, row.name, row.kernel));
-  if (!computes_on_old_ones(look))
+  if (!has_opencl_packages(look))
     finding.severity = Severity::kInfo;
   else
     finding.severity = Severity::kWarning;
@@ -128,6 +136,28 @@ constexpr auto kRules = std::to_array<Rule>({
 });
 
 }  // namespace
+
+/// Elementwise code is compiled on the way; what oneDNN does for it needs to know the GPU.
+void torch_too_old_for_xpu(Examination& look) {
+  if (!has_xpu(look)) return;
+  const TorchBuild& torch = *look.facts.python.torch;
+  for (const PciFunction& gpu : gpus_on_bus(look, kVendorIntel)) {
+    const IntelKernel* row = row_for(look.knowledge.compatibility().torch_xpu, gpu);
+    if (row == nullptr || !is_older(torch.version, row->kernel)) continue;
+    Finding& finding = look.found(
+        text("PyTorch {} is older than the Intel GPU at {} ({}): {} is the first that is "
+             "said to serve it",
+             torch.version, gpu.address, row->name, row->kernel));
+    finding.evidence = {
+        fmt::format("{}: xpu = {}", torch.path, *torch.xpu),
+        fmt::format("/sys/bus/pci/devices/{}: 8086:{:04x}", gpu.address, gpu.device), row->source};
+    finding.fix.push_back(
+        {install_command(look.facts.python, {"torch>=" + row->kernel, "--index-url",
+                                             "https://download.pytorch.org/whl/xpu"}),
+         ""});
+    return;
+  }
+}
 
 std::span<const Rule> intel_rules() {
   return kRules;

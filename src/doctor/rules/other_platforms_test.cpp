@@ -325,6 +325,10 @@ TEST_CASE("Intel's compute runtime is as new as the GPU, and not newer than an o
                          {"a B580 and the first release that knows it", 0xe20b, "1.3.30508", ""},
                          {"a B60 with a newer one", 0xe211, "1.15.38308", ""},
                          {"Panther Lake and a year too early", 0xb080, "1.6.31740", "XPU02"},
+                         {"Meteor Lake and 22.43", 0x7d55, "1.3.24595", "XPU02"},
+                         {"Meteor Lake and the first", 0x7d55, "1.3.25242", ""},
+                         {"an N100 and 22.14 of Ubuntu 22.04", 0x46d1, "1.3.22890", "XPU02"},
+                         {"an N150 and 23.43 of Ubuntu 24.04", 0x46d4, "1.3.27642", "XPU02"},
                          {"an Arc A770 with an old one", 0x56a0, "1.3.24595", ""},
                          {"a UHD 620 and the release after its last", 0x5917, "1.6.31294", "XPU02"},
                          {"a UHD 620 and its last", 0x5917, "1.3.30872", ""},
@@ -368,4 +372,23 @@ TEST_CASE("an Intel card that the host sees a small part of") {
   CHECK(severity(256 * kMib, "i915", 0x56a0) == "RT10 info");
   CHECK(severity(16384 * kMib, "xe", 0xe20b).empty());
   CHECK(severity(256 * kMib, "xe", 0x9a49).empty());
+}
+
+TEST_CASE("a PyTorch for XPU is as new as the GPU") {
+  Facts facts = arc();
+  facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0xb080, "xe")};
+  TorchBuild torch;
+  torch.path = "/venv/site/torch/version.py";
+  torch.xpu = std::string("20250000");
+  for (const auto& [version, is_old] :
+       {std::pair{"2.6.0+xpu", true}, {"2.9.1+xpu", true}, {"2.10.0+xpu", false}}) {
+    CAPTURE(version);
+    torch.version = version;
+    facts.python.torch = torch;
+    CHECK(diagnose(facts, Knowledge{}, {"FW03"}).findings.size() == (is_old ? 1 : 0));
+  }
+  torch.version = "2.6.0+xpu";
+  facts.python.torch = torch;
+  facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0x64a0, "xe")};
+  CHECK(diagnose(facts, Knowledge{}, {"FW03"}).findings.empty());
 }

@@ -13,12 +13,35 @@
 namespace berth::doctor {
 namespace {
 
+/// Whose wheel of NVIDIA's has a library: "cublas"; "" not known.
+std::string wheel_of(std::string_view library) {
+  struct Row {
+    std::string_view begins, wheel;
+  };
+  constexpr auto kRows = std::to_array<Row>({{"libcublas", "cublas"},
+                                             {"libcudart.", "cuda-runtime"},
+                                             {"libcufft", "cufft"},
+                                             {"libcupti.", "cuda-cupti"},
+                                             {"libcurand.", "curand"},
+                                             {"libcusolver", "cusolver"},
+                                             {"libcusparse.", "cusparse"},
+                                             {"libnvJitLink.", "nvjitlink"},
+                                             {"libnvrtc", "cuda-nvrtc"}});
+  for (const Row& row : kRows)
+    if (library.starts_with(row.begins)) return std::string(row.wheel);
+  return "";
+}
+
 /// Of the wheel that put a library into site-packages/nvidia/NAME/lib: "12.4.127".
 std::string wheel_version(Examination& look, const CudaLibrary& one) {
   const auto* all = look.see(look.facts.python.distributions);
   const auto parts = split(one.folder, '/');
   if (all == nullptr || parts.size() < 3 || parts.back() != "lib") return "";
   std::string name(parts[parts.size() - 2]);
+  // Since CUDA 13 they share one folder, "nvidia/cu13/lib".
+  if (name.starts_with("cu") && to_number(std::string_view(name).substr(2)))
+    name = wheel_of(one.name);
+  if (name.empty()) return "";
   std::replace(name.begin(), name.end(), '_', '-');
   for (const Distribution& wheel : *all)
     if (wheel.name == "nvidia-" + name || wheel.name.starts_with("nvidia-" + name + "-cu"))

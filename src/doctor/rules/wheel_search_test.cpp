@@ -278,3 +278,24 @@ TEST_CASE("beside a framework that the driver serves, a package for a newer CUDA
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].severity == berth::model::Severity::kWarning);
 }
+
+TEST_CASE("wheels of CUDA 13 that share a folder are older or newer each by itself") {
+  Facts facts = workstation();
+  add(facts, "jax-cuda13-plugin", "0.10.1");
+  add(facts, "nvidia-cublas", "13.4.0.1");
+  add(facts, "nvidia-cuda-runtime", "13.2.75");
+  add_library(facts, "libcublas.so.13", std::string(kNvidia) + "cu13/lib", From::kWheel);
+  facts.process.environment = Environment{{"LD_LIBRARY_PATH", "/opt/cuda/lib64"}};
+  const auto with = [&](const char* version) {
+    Facts beside = facts;
+    add_library(beside, "libcublas.so.13", "/opt/cuda/lib64", From::kVariable);
+    auto all = *beside.python.libraries;
+    all.back().version = version;
+    beside.python.libraries = all;
+    return found(beside, "ENV08");
+  };
+  const auto older = with("13.1.0.3");
+  REQUIRE(older.size() == 1);
+  CHECK(older[0].title.find("13.1.0.3, not 13.4.0.1") != std::string::npos);
+  CHECK(with("13.5.1.27").empty());
+}
