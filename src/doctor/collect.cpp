@@ -12,11 +12,15 @@
 #include "doctor/read/live.hpp"
 #include "doctor/read/other_process.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/read/silent_mounts.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::doctor {
 
 namespace {
+
+/// A file that takes longer to be looked at keeps programs waiting as well.
+constexpr std::chrono::milliseconds kMountsDeadline{1500};
 
 bool a_gpu_sleeps(const Tree& tree) {
   const auto functions = collect_pci(tree).value_or({});
@@ -41,6 +45,8 @@ DriverAnswers ask_both(const Tree& tree) {
 
 Sources this_machine(Depth depth) {
   Sources sources;
+  // They answer while the driver is asked.
+  MountsAsked mounts("/proc/self", "", own_environment());
   // A simulated machine has a bus and a driver of its own, and no kernel.
   const inventory::Sources seen = inventory::Sources::from_environment();
   if (seen.simulated) {
@@ -64,7 +70,8 @@ Sources this_machine(Depth depth) {
   sources.driver = depth == Depth::kStatic ? driver_not_asked()
                    : seen.simulated        ? ask_driver(a_gpu_sleeps(sources.tree))
                                            : ask_both(sources.tree);
-  sources.process = own_process();
+  for (std::string& one : mounts.finish(kMountsDeadline)) sources.tree.silence(std::move(one));
+  sources.process = own_process(sources.tree);
   // The simulated machine has other cores than the one that we run on.
   if (seen.simulated) sources.process.cpus = Unreadable{"sched_getaffinity", ENODATA};
   sources.python = default_python(sources.tree, sources.process.environment);
@@ -78,6 +85,7 @@ Result<Sources> of_process(std::int64_t pid, Depth depth) {
   // In a container its files are other ones. The kernel's are the same, but not all are mounted
   // there.
   if (Tree own(process->root); !process->same_files && own.exists("/")) {
+    for (std::string& one : process->silent) own.silence(std::move(one));
     own.mount("/proc", "/proc");
     own.mount("/sys", "/sys");
     sources.tree = std::move(own);

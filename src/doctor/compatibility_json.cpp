@@ -214,6 +214,10 @@ void read_systems(const json& document, Compatibility& known) {
     SystemCommands system{words(row, "ids"), word(row, "from"), is_true(row, "image"), {}};
     for (const json& task : at(row, "task"))
       system.tasks.push_back({word(task, "name"), word(task, "command"), word(task, "action")});
+    for (const SystemCommands& like : known.systems)
+      if (std::find(like.ids.begin(), like.ids.end(), word(row, "like")) != like.ids.end())
+        for (const SystemTask& task : like.tasks)
+          if (system.task(task.name) == nullptr) system.tasks.push_back(task);
     known.systems.push_back(std::move(system));
   }
   for (const json& row : at(document, "systems/what"))

@@ -127,6 +127,39 @@ void Tree::mount(const std::string& path, const std::string& folder) {
       {path + "/", Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC))});
 }
 
+/// Each link on the way is read where it stands, which is this side of what is silent.
+bool Tree::is_silent(const std::string& path) const {
+  if (silent_.empty()) return false;
+  constexpr int kMostLinks = 40;
+  std::string reached, rest = path;
+  for (int links = 0; links < kMostLinks;) {
+    const std::size_t start = rest.find_first_not_of('/');
+    if (start == std::string::npos) return false;
+    const std::size_t end = std::min(rest.find('/', start), rest.size());
+    const std::string name = rest.substr(start, end - start);
+    rest.erase(0, end);
+    if (name == ".") continue;
+    if (name == "..") {
+      reached.resize(std::min(reached.rfind('/'), reached.size()));
+      continue;
+    }
+    const std::string here = reached + "/" + name;
+    if (std::find(silent_.begin(), silent_.end(), here) != silent_.end()) return true;
+    std::array<char, PATH_MAX> target{};
+    const ssize_t size =
+        ::readlink(((is_this_machine() ? "" : root_) + here).c_str(), target.data(), target.size());
+    if (size <= 0) {
+      reached = here;
+      continue;
+    }
+    ++links;
+    const std::string to(target.data(), static_cast<std::size_t>(size));
+    if (to.starts_with('/')) reached.clear();
+    rest.insert(0, to);
+  }
+  return false;
+}
+
 const Special* Tree::special(const std::string& path) const {
   const auto found = specials_.find(path);
   return found == specials_.end() ? nullptr : &found->second;
@@ -136,6 +169,10 @@ Descriptor Tree::open(const std::string& path, int flags, int& error) const {
   const Special* special = this->special(path);
   if (special != nullptr && special->error != 0) {
     error = special->error;
+    return {};
+  }
+  if (is_silent(path)) {
+    error = ETIMEDOUT;
     return {};
   }
   flags |= O_CLOEXEC;

@@ -41,6 +41,12 @@ class Tree {
   /// What is below `path` comes from `folder` (a simulated machine has its own /sys).
   void mount(const std::string& path, const std::string& folder);
 
+  /// Nothing at `path` or below it is looked at from now on: its server does not answer, and
+  /// whoever looks there waits for it. Looks fail with ETIMEDOUT.
+  void silence(std::string path) { silent_.push_back(std::move(path)); }
+  /// Whether a look at `path` would lead there, by whatever links.
+  [[nodiscard]] bool is_silent(const std::string& path) const;
+
   /// At most `limit` bytes; a longer file is cut. Anything but a plain file is unreadable (EINVAL),
   /// and never waited for.
   [[nodiscard]] Fact<std::string> read(const std::string& path, std::size_t limit = 1 << 16) const;
@@ -112,6 +118,7 @@ class Tree {
   std::string root_;
   Descriptor folder_;
   std::vector<Mount> mounts_;
+  std::vector<std::string> silent_;
   std::map<std::string, Special, std::less<>> specials_;
   std::shared_ptr<Recording> recording_;
   mutable std::array<KernelFiles, 2> kernel_files_{{{"/sys", {}}, {"/proc", {}}}};

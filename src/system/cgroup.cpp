@@ -20,7 +20,8 @@ std::vector<std::string> names(std::string_view list) {
   return out;
 }
 
-/// mountinfo writes blank, tab, newline and backslash as "\040".
+}  // namespace
+
 std::string unescaped(std::string_view text) {
   const auto octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string out;
@@ -36,6 +37,8 @@ std::string unescaped(std::string_view text) {
   }
   return out;
 }
+
+namespace {
 
 /// `path` without the leading `root`, by whole components; nullopt where it is not inside.
 std::optional<std::string_view> inside(std::string_view root, std::string_view path) {
@@ -59,7 +62,7 @@ std::optional<MountLine> mount_line(std::string_view line) {
   const auto left = split(line.substr(0, dash), ' ');
   const auto right = split(line.substr(dash + 3), ' ');
   if (left.size() < 6 || right.size() < 3) return std::nullopt;
-  return MountLine{left[3], left[4], right[0], right[2]};
+  return MountLine{left[3], left[4], right[0], right[2], left[2]};
 }
 
 std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo) {

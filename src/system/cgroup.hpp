@@ -47,9 +47,11 @@ struct CgroupMembership {
 
 /// One mount of proc_pid_mountinfo(5), as views into its line.
 struct MountLine {
-  std::string_view root, point, type, super_options;
+  std::string_view root, point, type, super_options, device;
 };
 /// "36 35 98:0 /root /point options [tags] - type source super-options"; nullopt: not of that form.
 [[nodiscard]] std::optional<MountLine> mount_line(std::string_view line);
+/// mountinfo writes blank, tab, newline and backslash as "\040".
+[[nodiscard]] std::string unescaped(std::string_view text);
 
 }  // namespace berth::system

@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/read/process.hpp"
+#include "doctor/read/silent_mounts.hpp"
 #include "doctor/tree.hpp"
 #include "model/cpu_list.hpp"
 
@@ -163,7 +164,11 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
     return environment_from(text);
   });
   const Environment environment = facts.environment.value_or({});
-  found.program = StartedAs(Tree(found.root), folder, environment).program();
+  Tree tree(found.root);
+  constexpr std::chrono::milliseconds kDeadline{1500};
+  found.silent = MountsAsked(folder, found.root, environment).finish(kDeadline);
+  for (const std::string& one : found.silent) tree.silence(one);
+  found.program = StartedAs(tree, folder, environment).program();
   if (status)
     if (const auto words = words_of(*status, "Cpus_allowed_list:"); !words.empty())
       if (const auto cpus = model::parse_cpu_list(words[0])) facts.cpus = *cpus;

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "doctor/facts/process.hpp"
@@ -17,6 +18,7 @@ struct OtherProcess {
   /// By the name that it was started as, in that tree: a virtual environment's Python, and not the
   /// one behind its link; "" where it cannot be told.
   std::string program;
+  std::vector<std::string> silent;  // mounts that do not answer, in that tree
 };
 
 /// Fails with kNotFound (E0805: no such process). What belongs to another user is unreadable.

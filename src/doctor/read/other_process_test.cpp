@@ -146,7 +146,8 @@ TEST_CASE("who has an account, and who may have one elsewhere") {
 
 TEST_CASE("room is that of the nearest folder that is there, each told once") {
   const berth::system::TemporaryTree folder;
-  const auto rooms = rooms_of(
+  const auto rooms = *rooms_of(
+      Tree("/"),
       {{"TMPDIR", folder.path}, {"HF_HOME", folder.path + "/not/there"}, {"HOME", "relative"}});
   const auto own = [&](const Room& room) { return room.path == folder.path; };
   REQUIRE(std::count_if(rooms.begin(), rooms.end(), own) == 1);

@@ -107,8 +107,7 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
 
 /// From the files alone: a directory of users may be asked in vain for minutes, and what asks it is
 /// loaded into this process.
-Fact<bool> own_account() {
-  const Tree tree("/");
+Fact<bool> own_account(const Tree& tree) {
   const auto accounts = tree.read("/etc/passwd", 1 << 20);
   const auto services = tree.read("/etc/nsswitch.conf", 1 << 16);
   if (accounts.is_unreadable()) return accounts.why();
@@ -116,17 +115,22 @@ Fact<bool> own_account() {
   return account_in(accounts.value_or(""), services.value_or(""), ::geteuid());
 }
 
-ProcessFacts own_process() {
-  ProcessFacts facts;
-  facts.identity = own_identity();
+Environment own_environment() {
   // What is chosen by the folder (pyenv) is chosen by where we are, and not by what a program that
   // changed it left in PWD.
   Environment environment = environment_of(environ);
   std::array<char, PATH_MAX> here{};
   if (::getcwd(here.data(), here.size()) != nullptr)
     environment.insert_or_assign("PWD", here.data());
-  facts.rooms = rooms_of(environment);
-  facts.has_account = own_account();
+  return environment;
+}
+
+ProcessFacts own_process(const Tree& tree) {
+  ProcessFacts facts;
+  facts.identity = own_identity();
+  Environment environment = own_environment();
+  facts.rooms = rooms_of(tree, environment);
+  facts.has_account = own_account(tree);
   facts.environment = std::move(environment);
   const model::CpuBudget budget = system::read_cpu_budget(Roots{});
   if (const auto cpus = model::parse_cpu_list(budget.affinity)) facts.cpus = *cpus;

@@ -3,17 +3,26 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "doctor/facts/process.hpp"
+#include "doctor/tree.hpp"
 
 namespace berth::doctor {
 
-[[nodiscard]] ProcessFacts own_process();
+/// Ours; what is silent in `tree` is not looked at.
+[[nodiscard]] ProcessFacts own_process(const Tree& tree);
 /// pids.max less pids.current of the group around /proc/`process` that has the least room, from
 /// cgroup v1 or v2; absent where no group limits them.
 void read_processes_limit(const std::string& process, ProcessFacts& facts);
+/// Folders that these variables name for what a program writes, each with its variable.
+[[nodiscard]] std::vector<std::pair<std::string, const char*>> written_folders(
+    const Environment& environment);
 /// Room where a program with these variables writes, and where Docker keeps images.
-[[nodiscard]] std::vector<Room> rooms_of(const Environment& environment);
+[[nodiscard]] Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environment);
+/// Our own variables.
+[[nodiscard]] Environment own_environment();
 /// Whether /etc/passwd has the user; unreadable where another service may know it.
 [[nodiscard]] Fact<bool> account_in(const std::string& passwd, const std::string& services,
                                     uid_t uid);

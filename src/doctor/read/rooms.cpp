@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/file.hpp"
 #include "doctor/config_lines.hpp"
@@ -34,26 +35,37 @@ std::optional<Room> room_of(std::string path, const char* what) {
 
 }  // namespace
 
-std::vector<Room> rooms_of(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() || !found->second.starts_with('/') ? "" : found->second;
-  };
+std::vector<std::pair<std::string, const char*>> written_folders(const Environment& environment) {
+  std::vector<std::pair<std::string, const char*>> folders;
+  for (const char* name : {"TMPDIR", "HOME", "XDG_CACHE_HOME", "HF_HOME", "TRITON_CACHE_DIR",
+                           "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT"})
+    if (const auto found = environment.find(name);
+        found != environment.end() && found->second.starts_with('/'))
+      folders.emplace_back(found->second, name);
+  return folders;
+}
+
+Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environment) {
   std::vector<Room> rooms;
+  std::optional<Unreadable> silent;
   const auto add = [&](const std::string& path, const char* what) {
-    if (path.empty()) return;
+    if (tree.is_silent(path)) {
+      silent = Unreadable{path, ETIMEDOUT};
+      return;
+    }
     const auto room = room_of(path, what);
     if (room && std::none_of(rooms.begin(), rooms.end(),
                              [&](const Room& one) { return one.path == room->path; }))
       rooms.push_back(*room);
   };
-  const std::string temporary = value("TMPDIR");
-  add(temporary.empty() ? "/tmp" : temporary, "TMPDIR");
-  for (const char* name : {"HOME", "XDG_CACHE_HOME", "HF_HOME", "TRITON_CACHE_DIR",
-                           "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT"})
-    add(value(name), name);
-  if (::access("/var/lib/docker", F_OK) == 0) add("/var/lib/docker", "/var/lib/docker");
-  return rooms;
+  auto folders = written_folders(environment);
+  if (folders.empty() || folders.front().second != std::string_view("TMPDIR"))
+    folders.insert(folders.begin(), {"/tmp", "TMPDIR"});
+  for (const auto& [path, variable] : folders) add(path, variable);
+  if (tree.exists("/var/lib/docker")) add("/var/lib/docker", "/var/lib/docker");
+  Fact<std::vector<Room>> found(std::move(rooms));
+  if (silent) found.doubt(*silent);
+  return found;
 }
 
 Fact<bool> account_in(const std::string& passwd, const std::string& services, uid_t uid) {

@@ -160,36 +160,10 @@ Binding binding_of(Examination& look, const PciFunction& gpu) {
   return {};
 }
 
-/// The ids of such a word, without one.
-std::string other_ids(std::string_view word, const std::string& id) {
-  std::string others;
-  for (const std::string_view one : split(word.substr(kVfioIds.size()), ','))
-    if (!one.empty() && !one.starts_with(id))
-      others += (others.empty() ? "" : ",") + std::string(one);
-  return others;
-}
-
 Fix off_command_line(Examination& look, const std::string& word, const std::string& id) {
-  // It goes into a command: hexadecimal numbers, and what divides them.
-  if (word.find_first_not_of("0123456789abcdefABCDEF:,x", kVfioIds.size()) != std::string::npos)
-    return {"",
-            text("if no virtual machine shall have it any more: the word gives it away at every "
-                 "start")};
-  Fix fix = on_system(
-      look, "kernel_argument_removal",
-      text("if no virtual machine shall have it any more: the word gives it away at every start") +
-          "; " +
-          text("with systemd-boot take it out of /etc/kernel/cmdline, then kernel-install add-all "
-               "(Proxmox: proxmox-boot-tool refresh; Pop!_OS: kernelstub -d)"),
-      word, "vfio-pci.ids");
-  if (fix.command.empty()) return fix;
-  const std::string others = other_ids(word, id);
-  const Fix rest = others.empty()
-                       ? Fix{"sudo reboot", ""}
-                       : on_system(look, "kernel_argument", "", std::string(kVfioIds) + others);
-  fix.command += "\n" + (rest.command.empty() ? "sudo reboot" : rest.command);
-  if (rest.command.empty()) fix.says = rest.says + "; " + fix.says;
-  return fix;
+  return without_arguments(
+      look, {word}, [&](std::string_view one) { return one.starts_with(id); },
+      text("if no virtual machine shall have it any more: the word gives it away at every start"));
 }
 
 /// Other devices of the line stay given away; without any, it has nothing more to say.

@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/on_system.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
 
@@ -235,11 +236,10 @@ void iommu_faults(Examination& look) {
              gpu.address));
     finding.severity = Severity::kError;
     finding.evidence = {quoted(line), "https://github.com/NVIDIA/cuda-samples/issues/48"};
-    finding.fix.push_back(
-        {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
-         "sudo update-grub && sudo reboot",
-         text(
-             "the host's devices pass untranslated; virtual machines still can be given devices")});
+    finding.fix.push_back(on_system(
+        look, "kernel_argument",
+        text("the host's devices pass untranslated; virtual machines still can be given devices"),
+        "iommu=pt"));
     return;
   }
 }
@@ -258,10 +258,10 @@ void iommu_translated(Examination& look) {
       text("the IOMMU translates what {} GPUs send each other; transfers may be slow or hang",
            found.size()));
   finding.evidence = std::move(found);
-  finding.fix.push_back(
-      {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
-       "sudo update-grub && sudo reboot",
-       text("the host's devices pass untranslated; virtual machines still can be given devices")});
+  finding.fix.push_back(on_system(
+      look, "kernel_argument",
+      text("the host's devices pass untranslated; virtual machines still can be given devices"),
+      "iommu=pt"));
   finding.fix.push_back({"NCCL_P2P_DISABLE=1 …", text("without a reboot, slower, to see whether it "
                                                       "is this")});
 }

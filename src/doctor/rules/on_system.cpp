@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "doctor/rules/which_gpus.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -31,7 +32,27 @@ bool is_of_the_machine(std::string_view task) {
 
 /// What no package manager brings.
 bool is_no_package(std::string_view task) {
-  return task == "initramfs" || task == "kernel_argument" || task == "module_key";
+  return task == "initramfs" || task == "kernel_argument" || task == "kernel_argument_removal" ||
+         task == "module_key";
+}
+
+/// Of a list "key=a,b", what is not among `gone`; "" where nothing is left, or it is no list.
+std::string remaining(std::string_view word, const ArgumentPart& gone) {
+  const std::size_t equals = word.find('=');
+  std::string rest;
+  if (equals == std::string_view::npos) return rest;
+  for (const std::string_view one : split(word.substr(equals + 1), ','))
+    if (!one.empty() && !gone(one)) rest += (rest.empty() ? "" : ",") + std::string(one);
+  return rest.empty() ? "" : std::string(word.substr(0, equals + 1)) + rest;
+}
+
+/// What sed finds the word by, whatever its value is by now.
+std::string pattern_of(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  std::string pattern = equals == std::string_view::npos ? "\\<" : "";
+  for (const char one : word.substr(0, equals))
+    pattern += one == '.' ? std::string("[.]") : std::string(1, one);
+  return pattern + (equals == std::string_view::npos ? "\\>" : "=[[:alnum:]_.,:+-]*");
 }
 
 }  // namespace
@@ -62,6 +83,30 @@ model::Fix on_system_between(Examination& look, const char* task, const std::str
   model::Fix fix = on_system(look, task, std::move(says), value);
   fix.command = before + (before.empty() || fix.command.empty() ? "" : "\n") + fix.command +
                 (after.empty() || (before.empty() && fix.command.empty()) ? "" : "\n") + after;
+  return fix;
+}
+
+model::Fix without_arguments(Examination& look, const std::vector<std::string>& words,
+                             const ArgumentPart& gone, const std::string& says) {
+  constexpr std::string_view kReboot = "sudo reboot";
+  model::Fix fix{"", says};
+  const auto add = [&](const char* task, const std::string& value, const std::string& more) {
+    model::Fix one = on_system(look, task, "", value, more);
+    if (one.command.ends_with(kReboot)) one.command.erase(one.command.rfind(" && "));
+    if (!one.says.empty() && !contains(fix.says, one.says)) fix.says = joined(fix.says, one.says);
+    if (!one.command.empty() && !contains(fix.command, one.command))
+      fix.command += one.command + "\n";
+  };
+  for (const std::string& word : words) {
+    // They go into a command.
+    if (word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "_.,:=+-") != std::string::npos)
+      return {"", says};
+    add("kernel_argument_removal", word, pattern_of(word));
+    if (const std::string left = remaining(word, gone); !left.empty())
+      add("kernel_argument", left, "");
+  }
+  if (!fix.command.empty()) fix.command += kReboot;
   return fix;
 }
 

@@ -1,7 +1,10 @@
 // Fixes that are a system's own: by its package manager, with its packages' names.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "doctor/rule.hpp"
 
@@ -17,5 +20,11 @@ namespace berth::doctor {
 [[nodiscard]] model::Fix on_system_between(Examination& look, const char* task,
                                            const std::string& before, const std::string& after,
                                            std::string says, const std::string& value = "");
+
+/// Which parts of a list on the kernel's command line ("key=a,b") shall go.
+using ArgumentPart = std::function<bool(std::string_view)>;
+/// Takes these words off the kernel's command line, and puts back what else they list.
+[[nodiscard]] model::Fix without_arguments(Examination& look, const std::vector<std::string>& words,
+                                           const ArgumentPart& gone, const std::string& says);
 
 }  // namespace berth::doctor

@@ -353,11 +353,11 @@ void iommu_passthrough(Examination& look) {
   finding.evidence.push_back(fmt::format("/proc/cmdline: {}", *line));
   if (groups != nullptr)
     finding.evidence.push_back(fmt::format("iommu_group/type: {}", fmt::join(*groups, ", ")));
-  finding.fix.push_back(
-      {"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub\n"
-       "sudo update-grub && sudo reboot",
-       text("devices then see memory as it is; virtual machines with passed-through devices keep "
-            "working")});
+  finding.fix.push_back(on_system(
+      look, "kernel_argument",
+      text("devices then see memory as it is; virtual machines with passed-through devices keep "
+           "working"),
+      "iommu=pt"));
 }
 
 void igpu_mixed(Examination& look) {

@@ -1,6 +1,7 @@
 // Rules RT13, RT15 and CTR23: GPUs of several machines that could exchange directly, and do not.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/text.hpp"
 #include "doctor/rules/gpus.hpp"
@@ -17,12 +18,22 @@ bool is_virtual(Examination& look) {
          look.facts.platform.cpu.flags.value_or({}).contains("hypervisor");
 }
 
+/// In a virtual machine an adapter for Ethernet is the function by which a cloud's usual network is
+/// fast, and speaks no RDMA between machines. Of that there are one or two: four, and one for two
+/// GPUs, are there for the GPUs.
+bool is_usual_network(Examination& look, const std::vector<RdmaPort>& ports) {
+  if (!is_virtual(look)) return false;
+  std::set<std::string> adapters;
+  for (const RdmaPort& one : ports)
+    if (one.ethernet && one.state == "ACTIVE") adapters.insert(one.adapter);
+  return adapters.size() < 4 || adapters.size() * 2 < seen_gpus(look).size();
+}
+
 /// The first port that is up; one of InfiniBand first, since Ethernet may be for all else alone.
-/// In a virtual machine it is: the function by which a cloud's usual network is fast.
 const RdmaPort* active_port(Examination& look) {
   const auto* ports = look.see(look.facts.rdma.ports);
   if (ports == nullptr) return nullptr;
-  const bool in_cloud = is_virtual(look);
+  const bool in_cloud = is_usual_network(look, *ports);
   const RdmaPort* found = nullptr;
   for (const RdmaPort& one : *ports)
     if (one.state == "ACTIVE" && !(one.ethernet && in_cloud) &&

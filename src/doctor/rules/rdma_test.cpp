@@ -41,6 +41,14 @@ Facts node() {
 void alone(Facts& facts) {
   facts.process.environment = Environment{};
 }
+/// RoCE adapters of a virtual machine's.
+void many(Facts& facts, int count) {
+  facts.machine.is_virtual = true;
+  std::vector<RdmaPort> ports;
+  for (int i = 0; i < count; ++i)
+    ports.push_back({"mlx5_" + std::to_string(i), "ACTIVE", true, "/sys/…"});
+  facts.rdma.ports = std::move(ports);
+}
 void ethernet(Facts& facts) {
   facts.rdma.ports =
       std::vector{RdmaPort{"mlx5_0", "ACTIVE", true, "/sys/class/infiniband/mlx5_0/ports/1"}};
@@ -84,6 +92,9 @@ TEST_CASE("network adapters that do not reach the GPUs' memory are said where th
   CHECK(but(ethernet) == "warning");
   // A cloud's usual network, which speaks no RDMA between machines; its InfiniBand does.
   CHECK(but([](Facts& f) { ethernet(f), f.machine.is_virtual = true; }).empty());
+  CHECK(but([](Facts& f) { many(f, 2); }).empty());
+  CHECK_MESSAGE(but([](Facts& f) { many(f, 4); }) == "warning", "RoCE for the GPUs");
+  CHECK(but([](Facts& f) { many(f, 4), alone(f); }).empty());
   CHECK(but([](Facts& f) { f.machine.is_virtual = true; }) == "warning");
   CHECK(
       but([](Facts& f) {
@@ -129,6 +140,9 @@ TEST_CASE("a container sees adapters that it may not open") {
   CHECK(verbs(facts) == "warning");
   facts.platform.cpu.flags = std::set<std::string, std::less<>>{"sse2", "hypervisor"};
   CHECK_MESSAGE(verbs(facts).empty(), "in a cloud's virtual machine");
+  many(facts, 8);
+  CHECK(verbs(facts) == "warning");
+  ethernet(facts);
   alter(facts.rdma.ports, [](auto& it) { it.front().ethernet = false; });
   CHECK(verbs(facts) == "warning");
 }

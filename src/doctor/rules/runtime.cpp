@@ -160,20 +160,41 @@ void shm_full(Examination& look) {
   finding.fix.push_back({"sudo mount -o remount,size=16G /dev/shm", text("enlarge it")});
 }
 
-/// What compiles, fetches and unpacks fails there, often with other words than that.
+/// What a program puts where a variable leads, and how much room the least of it wants.
+struct Need {
+  std::string_view variable;
+  std::uint64_t bytes;
+  const char* what;
+};
+constexpr auto kNeeds = std::to_array<Need>({
+    // nvcc's intermediate files of one extension; where PyTorch's and Triton's kernels are kept.
+    {"TMPDIR", 64 * kMib, msgid("what a compiler writes meanwhile")},
+    {"TRITON_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
+    {"TORCHINDUCTOR_CACHE_DIR", 64 * kMib, msgid("compiled kernels")},
+    {"VLLM_CACHE_ROOT", 64 * kMib, msgid("compiled kernels")},
+    {"HOME", 100 * kMib, msgid("compiled kernels and a package's wheel")},
+    {"XDG_CACHE_HOME", 100 * kMib, msgid("compiled kernels and a package's wheel")},
+    {"HF_HOME", 200 * kMib, msgid("a small model")},
+    {"/var/lib/docker", 200 * kMib, msgid("a layer of an image")},
+});
+
+/// What does not fit fails, often with other words than that. Free bytes count alone: most of a
+/// small disk may be taken, and enough be left.
 void disk_full(Examination& look) {
-  constexpr std::uint64_t kLittle = 200 * kMib;
   const auto* rooms = look.see(look.facts.process.rooms);
   if (rooms == nullptr || (seen_gpus(look).empty() && !look.facts.python.interpreter)) return;
   for (const Room& room : *rooms) {
     const bool no_files = room.free_files && *room.free_files == 0;
-    if (room.free_bytes >= kLittle && !no_files) continue;
+    const auto* need = std::find_if(kNeeds.begin(), kNeeds.end(),
+                                    [&](const Need& one) { return one.variable == room.what; });
+    if ((need == kNeeds.end() || room.free_bytes >= need->bytes) && !no_files) continue;
     const bool is_docker = room.what.starts_with('/');
     Finding& finding = look.found(
-        no_files ? text("no file can be made any more in {}: its file system has no inode left",
-                        printable(room.path))
-                 : text("{} MiB are left in {}: what compiles, fetches or unpacks there fails",
-                        room.free_bytes / kMib, printable(room.path)));
+        no_files
+            ? text("no file can be made any more in {}: its file system has no inode left",
+                   printable(room.path))
+            : text("{} MiB are left in {}, and {} wants {} MiB or more", room.free_bytes / kMib,
+                   printable(room.path), tr(need->what), need->bytes / kMib));
     // A few MiB may do for what is to be done; nothing does for nothing.
     if (no_files || room.free_bytes < kMib) finding.severity = Severity::kError;
     if (is_docker) finding.severity = Severity::kWarning;

@@ -86,6 +86,12 @@ std::string nvml_says(Examination& look) {
 
 namespace {
 
+/// "nvidia_drm" is nothing without "nvidia".
+bool is_of_module(std::string_view name, std::string_view module) {
+  return name == module ||
+         (name.starts_with(module) && (name[module.size()] == '_' || name[module.size()] == '-'));
+}
+
 bool lists(std::string_view names, std::string_view module) {
   const auto all = split(names, ',');
   return std::find(all.begin(), all.end(), module) != all.end();
@@ -104,18 +110,20 @@ bool forbids(std::string_view line, std::string_view module) {
 
 Ban ban_of(Examination& look, std::string_view module) {
   for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({}))
-    if (forbids(line.text, module)) return {line.file + ": " + printable(line.text), line.file, ""};
-  const std::string words = look.facts.platform.command_line.value_or("");
-  for (const std::string_view word : split(words, ' ')) {
+    if (forbids(line.text, module)) return {line.file + ": " + printable(line.text), line.file, {}};
+  const std::string given = look.facts.platform.command_line.value_or("");
+  Ban ban;
+  for (const std::string_view word : split(given, ' ')) {
+    // NVIDIA's own driver does without the kernel's modes.
+    bool bans = word == "nomodeset" && module != "nvidia";
     for (const std::string_view key :
          {"module_blacklist=", "modprobe.blacklist=", "rd.driver.blacklist="})
-      if (word.starts_with(key) && lists(word.substr(key.size()), module))
-        return {"/proc/cmdline: " + printable(word), "", printable(word)};
-    // NVIDIA's own driver does without the kernel's modes.
-    if (word == "nomodeset" && module != "nvidia")
-      return {"/proc/cmdline: nomodeset", "", "nomodeset"};
+      bans = bans || (word.starts_with(key) && lists(word.substr(key.size()), module));
+    if (!bans) continue;
+    ban.evidence += (ban.words.empty() ? "/proc/cmdline: " : " ") + printable(word);
+    ban.words.emplace_back(word);
   }
-  return {};
+  return ban;
 }
 
 model::Fix without_ban(Examination& look, const Ban& ban, std::string_view module) {
@@ -124,10 +132,9 @@ model::Fix without_ban(Examination& look, const Ban& ban, std::string_view modul
         "sudo prime-select nvidia && sudo reboot",
         text("it was switched off there; prime-select on-demand leaves the desktop where it is")};
   if (ban.file.empty())
-    return {"grep -n " + pasted(ban.word) + " /etc/default/grub /boot/loader/entries/*.conf",
-            text("take {} off the kernel's command line, write the boot menu anew "
-                 "(update-grub, grub2-mkconfig), and reboot",
-                 ban.word)};
+    return without_arguments(
+        look, ban.words, [&](std::string_view one) { return is_of_module(one, module); },
+        text("the kernel loads the module again without it"));
   return on_system_between(look, "initramfs",
                            fmt::format("sudo sed -i -E '/^(blacklist|alias|install) {}( |$)/d' {}",
                                        module, pasted(ban.file)),

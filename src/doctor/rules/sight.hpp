@@ -56,9 +56,9 @@ namespace berth::doctor {
 /// What keeps the kernel from loading a module: modprobe's configuration, or the kernel's command
 /// line.
 struct Ban {
-  std::string evidence;  // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" nothing does
-  std::string file;      // of modprobe's; "" the command line
-  std::string word;      // of the command line
+  std::string evidence;            // "/etc/modprobe.d/x.conf: blacklist nvidia"; "" nothing does
+  std::string file;                // of modprobe's; "" the command line
+  std::vector<std::string> words;  // of the command line
 };
 [[nodiscard]] Ban ban_of(Examination& look, std::string_view module);
 /// How it is taken back.

@@ -1,0 +1,134 @@
+#include "doctor/read/silent_mounts.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <map>
+
+#include "base/file.hpp"
+#include "doctor/read/process.hpp"
+#include "system/cgroup.hpp"
+
+namespace berth::doctor {
+namespace {
+
+constexpr std::size_t kMostAsked = 256;
+
+/// What the kernel answers for by itself. An automounter's own mount is none that is asked: that
+/// would mount what nobody uses.
+bool is_of_the_kernel(std::string_view type) {
+  constexpr auto kTypes = std::to_array<std::string_view>(
+      {"autofs",  "bdev",      "binfmt_misc", "bpf",        "btrfs",      "cgroup",    "cgroup2",
+       "cpuset",  "configfs",  "debugfs",     "devpts",     "devtmpfs",   "ecryptfs",  "efivarfs",
+       "fusectl", "hugetlbfs", "mqueue",      "nsfs",       "overlay",    "aufs",      "proc",
+       "pstore",  "ramfs",     "rootfs",      "rpc_pipefs", "securityfs", "selinuxfs", "sysfs",
+       "tmpfs",   "tracefs",   "zfs",         "nfsd",       "squashfs",   "resctrl",   "smackfs"});
+  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+}
+
+struct Question {
+  int pipe;
+  std::uint16_t number;
+  const char* path;
+};
+
+/// Whatever is answered: a refusal is none that is waited for.
+void* ask(void* given) {
+  const auto* question = static_cast<const Question*>(given);
+  struct statvfs about {};
+  static_cast<void>(::statvfs(question->path, &about));
+  static_cast<void>(!::write(question->pipe, &question->number, sizeof question->number));
+  return nullptr;
+}
+
+[[noreturn]] void be_the_child(pid_t parent, std::vector<Question>& questions) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);
+  ::prctl(PR_SET_NAME, "berth-mounts");
+  std::vector<pthread_t> threads;
+  for (Question& one : questions) {
+    pthread_t thread{};
+    if (::pthread_create(&thread, nullptr, ask, &one) != 0) continue;
+    threads.push_back(thread);
+  }
+  for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
+  ::_exit(0);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> served_mounts(const std::string& mountinfo) {
+  std::map<std::string_view, std::vector<std::string>> by_device;
+  for (const std::string_view line : split(mountinfo, '\n')) {
+    const auto fields = system::mount_line(line);
+    // A disk has a major number; what is made up, by the kernel or a server, has none.
+    if (!fields || !fields->device.starts_with("0:") || is_of_the_kernel(fields->type)) continue;
+    by_device[fields->device].push_back(system::unescaped(fields->point));
+  }
+  std::vector<std::vector<std::string>> found;
+  for (auto& [device, points] : by_device)
+    if (found.size() < kMostAsked) found.push_back(std::move(points));
+  return found;
+}
+
+MountsAsked::MountsAsked(const std::string& process, std::string root,
+                         const Environment& environment)
+    : asked_(served_mounts(slurp(process + "/mountinfo", 4 << 20).value_or(""))),
+      start_(std::chrono::steady_clock::now()) {
+  for (const auto& [folder, variable] : written_folders(environment)) asked_.push_back({folder});
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+  pipe_.reset(ends[0]);
+  const Descriptor writing(ends[1]);
+  std::vector<std::string> paths;
+  for (const auto& points : asked_) paths.push_back(root + points.front());
+  std::vector<Question> questions;
+  for (const std::string& path : paths)
+    questions.push_back(
+        {writing.get(), static_cast<std::uint16_t>(questions.size()), path.c_str()});
+  const pid_t parent = ::getpid();
+  child_ = ::fork();
+  if (child_ == 0) be_the_child(parent, questions);
+}
+
+MountsAsked::~MountsAsked() {
+  if (child_ <= 0) return;
+  ::kill(child_, SIGKILL);
+  // One that cannot be ended is left behind rather than waited for.
+  for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries)
+    ::poll(nullptr, 0, 5);
+}
+
+std::vector<std::string> MountsAsked::finish(std::chrono::milliseconds deadline) {
+  if (child_ <= 0) return {};
+  std::vector<bool> answered(asked_.size());
+  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        start_ + deadline - std::chrono::steady_clock::now());
+    pollfd ready{pipe_.get(), POLLIN, 0};
+    const int polled = ::poll(&ready, 1, std::max(0, static_cast<int>(left.count())));
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled <= 0) break;
+    std::uint16_t number = 0;
+    const ssize_t size = ::read(pipe_.get(), &number, sizeof number);
+    if (size < 0 && errno == EINTR) continue;
+    // It ended early: of the others nothing is known.
+    if (size != static_cast<ssize_t>(sizeof number)) return {};
+    if (number < answered.size()) answered[number] = true;
+  }
+  std::vector<std::string> silent;
+  for (std::size_t i = 0; i < asked_.size(); ++i)
+    if (!answered[i]) silent.insert(silent.end(), asked_[i].begin(), asked_[i].end());
+  return silent;
+}
+
+}  // namespace berth::doctor

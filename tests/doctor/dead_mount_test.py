@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""A home folder on a server that is gone: a FUSE mount that nobody serves stands for it, since whoever looks there sleeps as well.
+
+usage: dead_mount_test.py BERTH
+"""
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BERTH = sys.argv[1]
+SKIPPED = 77
+
+
+def mount_dead(folder):
+    """The descriptor that a server would answer through; nullptr where the kernel does not let us."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+    if libc.mount(b"gone", folder.encode(), b"fuse.gone", 0, options.encode()) != 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    return device
+
+
+def doctor(*words, **environment):
+    try:
+        done = subprocess.run([BERTH, "doctor", "--json", *words], capture_output=True, text=True, timeout=20, cwd="/",
+                              env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment})
+    except subprocess.TimeoutExpired:
+        sys.exit(f"berth doctor {' '.join(words)} waits for a server that is gone")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def main():
+    if os.environ.get("BERTH_OWN_MOUNTS") != "yes":
+        words = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, *sys.argv]
+        try:
+            sys.exit(subprocess.run(words, env={**os.environ, "BERTH_OWN_MOUNTS": "yes"}, timeout=110).returncode)
+        except FileNotFoundError:
+            print("skipped: there is no unshare")
+            sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as top:
+        home = top + "/home"
+        os.mkdir(home)
+        os.symlink(home, top + "/link")
+        try:
+            device = mount_dead(home)
+        except OSError as error:
+            print(f"skipped: no file system can be mounted here ({error})")
+            sys.exit(SKIPPED)
+        try:
+            check(home, top)
+        finally:
+            os.close(device)  # the kernel answers everybody with an error from now on
+            subprocess.run(["umount", "-l", home], check=False)
+
+
+def check(home, top):
+    for where in (home, top + "/link"):
+        for words in (["--static"], []):
+            document = doctor(*words, HOME=where, PATH=f"{where}/bin:/usr/bin:/bin", PYTHONPATH=where + "/lib")
+            unchecked = {one["id"]: one["why"] for one in document["not_checked"]}
+            assert "RT14" in unchecked, unchecked
+            assert where in unchecked["RT14"] and "time" in unchecked["RT14"].lower(), unchecked["RT14"]
+    # What the home folder has nothing to do with is known all the same.
+    assert "DRV01" in document["checked"] + [one["id"] for one in document["findings"]], document
+    sleeper = subprocess.Popen(["/bin/sleep", "100"], env={"HOME": home, "PATH": home + "/bin:/bin"})
+    try:
+        assert doctor("--static", "--pid", str(sleeper.pid), HOME="/")["not_checked"]
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert pathlib.Path("/proc/self/mountinfo").read_text().count("fuse.gone") == 1
+
+
+if __name__ == "__main__":
+    main()
