@@ -144,6 +144,12 @@ class Recipe(unittest.TestCase):
             gpus = json.loads(self.recipe("--json", "--gpu", card, "--python-version", "3.12"))["gpus"]
             self.assertEqual([gpu["compute_capability"] for gpu in gpus], [capability])
 
+    def test_a_workstations_number_is_answered_with_the_cards_of_every_generation(self):
+        done = self.ask("--gpu", "RTX 4000")
+        self.assertIn("E0835", done.stderr)
+        for card in ("Quadro RTX 4000", "RTX A4000", "RTX 4000 Ada", "RTX PRO 4000"):
+            self.assertIn(f"--gpu '{card}'", done.stderr)
+
     def test_a_board_with_nvidias_own_processor_gets_builds_for_that(self):
         machine = ["--driver", "580.95.05", "--python-version", "3.12"]
         self.assertIn("--index-url https://download.pytorch.org/whl/cu130", self.recipe("--gpu", "DGX Spark", *machine))

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "doctor/recipe.hpp"
 #include "doctor/version.hpp"
 
@@ -87,7 +89,7 @@ TEST_CASE("a GPU is known by what people call it") {
         std::pair("GTX 1080 Ti", "6.1"), std::pair("1660", "7.5"), std::pair("P100", "6.0"),
         std::pair("h100", "9.0"), std::pair("nvidia a100", "8.0"), std::pair("A6000", "8.6"),
         std::pair("titan v", "7.0"), std::pair("RTX 6000 Ada", "8.9"), std::pair("5090", "12.0"),
-        std::pair("RTX 4000", "7.5"), std::pair("T1000", "7.5"), std::pair("MX150", "6.1"),
+        std::pair("Quadro RTX 4000", "7.5"), std::pair("T1000", "7.5"), std::pair("MX150", "6.1"),
         std::pair("GTX 780", "3.5"), std::pair("GTX 780M", "3.0"), std::pair("Tesla T4", "7.5"),
         std::pair("A100 PCIe 40GB", "8.0"), std::pair("Quadro M5000M / M5000 SE", "5.2"),
         std::pair("Voodoo", ""), std::pair("", ""),
@@ -123,6 +125,25 @@ TEST_CASE("a name of two cards is none of them, and a guest's part is of its who
     CHECK_FALSE(known.capability_as_said(one).empty());
   }
   CHECK(known.several_of("RTX 4090").empty());
+  // A workstation's number is one of every generation, and each of its cards is known.
+  for (const char* name : {"RTX 4000", "rtx5000", "RTX-6000", "NVIDIA RTX 2000", "Titan"}) {
+    CAPTURE(name);
+    const auto cards = known.several_of(name);
+    CHECK(cards.size() > 2);
+    CHECK(known.capability_as_said(name).empty());
+    std::set<std::string> capabilities;
+    for (const std::string& card : cards) {
+      CAPTURE(card);
+      CHECK_FALSE(known.capability_as_said(card).empty());
+      capabilities.insert(known.capability_as_said(card));
+    }
+    CHECK(capabilities.size() > 2);
+  }
+  CHECK(known.capability_as_said("A2000") == "8.6");
+  CHECK(known.capability_as_said("Quadro RTX 4000") == "7.5");
+  CHECK(known.capability_as_said("RTX 4000 Ada") == "8.9");
+  CHECK(known.capability_as_said("RTX 6000 Pro") == "12.0");
+  CHECK(known.capability_as_said("RTX 5000 Blackwell") == "12.0");
   CHECK(known.capability_of("GRID A100-20C") == "8.0");
   CHECK(known.capability_of("GRID T4-16Q") == "7.5");
   CHECK(known.capability_of("NVIDIA RTXA5000-6Q") == "8.6");

@@ -52,6 +52,11 @@ IndexChoice index_of(const Build& build, const PackageIndex& configured,
   return {std::string(kTorchIndex) + "/" + build.tag};
 }
 
+std::string option_of(const IndexChoice& index) {
+  if (index.url.empty()) return "";
+  return "--index-url " + (index.is_unknown ? "\"" + index.url + "\"" : pasted(index.url));
+}
+
 void keep_to(const PackageIndex& configured, Wish& wish) {
   wish.tags = configured.tags();
   wish.tags_only = configured.has_torch_alone();
@@ -63,8 +68,7 @@ std::string shell_words(const Recipe& recipe, const IndexChoice& index) {
   std::string words;
   for (const std::string& package : recipe.packages)
     words += (words.empty() ? "'" : " '") + package + "'";
-  if (index.url.empty()) return words;
-  return words + " --index-url " + (index.is_unknown ? "\"" + index.url + "\"" : pasted(index.url));
+  return index.url.empty() ? words : words + " " + option_of(index);
 }
 
 }  // namespace berth::doctor

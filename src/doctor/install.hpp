@@ -33,6 +33,9 @@ struct IndexChoice {
 [[nodiscard]] IndexChoice index_of(const Build& build, const PackageIndex& configured,
                                    const std::string& torch_index = "");
 
+/// "--index-url …", as words of a shell; "" as pip or uv is configured.
+[[nodiscard]] std::string option_of(const IndexChoice& index);
+
 /// What keeps a recipe to the builds that a mirror has.
 void keep_to(const PackageIndex& configured, Wish& wish);
 

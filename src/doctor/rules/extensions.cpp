@@ -132,9 +132,8 @@ void advise_its_torch(Examination& look, Finding& finding, const Distribution& o
   const std::string tag(local_part(one.version)), cuda = cuda_of_tag(tag);
   if (serves_gpus(look, built.torch, cuda))
     finding.fix.push_back(
-        {install_command(look.facts.python, torch_of(look.facts.python, one, built),
-                         cuda.empty() ? "" : torch_index_option(look, tag)),
-         text("puts back the PyTorch that {} was made for", named(one))});
+        torch_install(look, torch_of(look.facts.python, one, built), cuda.empty() ? "" : tag,
+                      text("puts back the PyTorch that {} was made for", named(one))));
   finding.fix.push_back(
       {install_command(look.facts.python, {"-U", one.name}),
        text("its newest release, and the PyTorch that it was made for; or a release of it for "

@@ -9,6 +9,7 @@
 #include "doctor/rules/ground_for_tests.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/rules/on_system.hpp"
+#include "doctor/rules/reinstall.hpp"
 #include "doctor/rules/sight.hpp"
 #include "system/temporary_tree.hpp"
 
@@ -107,6 +108,38 @@ TEST_CASE("a build for the processor is replaced by words that pip takes, of the
     const std::string command = fix_of(facts, "FW21");
     CHECK(command.ends_with(std::string(" -m pip install ") + wanted));
   }
+}
+
+TEST_CASE("nobody behind a mirror is sent past it for PyTorch") {
+  Facts facts = healthy();
+  const Knowledge known;
+  const auto fix = [&](const char* index, const char* tag) {
+    facts.packages.pip.main =
+        *index == '\0' ? Fact<IndexAddress>() : IndexAddress{index, "/etc/pip.conf", false};
+    facts.packages.uv = facts.packages.pip;
+    Examination look(facts, known, Severity::kFatal);
+    return torch_install(look, {"torch==2.8.0"}, tag, "so");
+  };
+  constexpr const char* kPublic = "--index-url https://download.pytorch.org/whl/xpu";
+  CHECK(fix("", "xpu").command.find(kPublic) != std::string::npos);
+  CHECK(fix("", "xpu").says == "so");
+  CHECK(fix("", "").command.find("--index-url") == std::string::npos);
+  const auto behind = fix("https://mirror.lab/simple", "xpu");
+  CHECK(behind.command.find(kPublic) == std::string::npos);
+  CHECK(behind.command.find("TORCH_INDEX") != std::string::npos);
+  CHECK(behind.says.find("https://mirror.lab/simple is not it") != std::string::npos);
+  CHECK(fix("https://mirror.lab/whl/xpu", "xpu").command.find("--index-url") == std::string::npos);
+}
+
+TEST_CASE("an Intel card's PyTorch comes from the index that is configured") {
+  Facts facts;
+  facts.machine.pci = std::vector{tests::card("0000:03:00.0", 0x8086, 0xe20b, "xe")};
+  facts.python.interpreter = std::string("/venv/bin/python");
+  facts.python.torch = TorchBuild{"/venv/torch/version.py", 0, "2.8.0+cpu", {}, {}, {}};
+  facts.python.distributions = std::vector<Distribution>{};
+  facts.packages.pip.main = IndexAddress{"https://mirror.lab/simple", "/etc/pip.conf", false};
+  const std::string command = fix_of(facts, "XPU01");
+  CHECK(command.find("TORCH_INDEX") != std::string::npos);
 }
 
 TEST_CASE("the kernel's command line is changed by the system's own means, others' words kept") {

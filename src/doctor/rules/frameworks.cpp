@@ -322,9 +322,8 @@ void wrong_backend(Examination& look) {
   if (nvidia) {
     add_torch_fix(look, finding);
   } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
-    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
-                                           torch_index_option(look, "rocm" + rows.front().rocm)),
-                           ""});
+    finding.fix.push_back(
+        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rows.front().rocm, ""));
   }
 }
 
@@ -371,11 +370,10 @@ void torch_without_xpu(Examination& look) {
   finding.evidence.push_back(fmt::format("{}: xpu = None", torch->path));
   if (!is_card) finding.severity = Severity::kInfo;
   if (extension) finding.evidence.push_back(extension->path);
-  finding.fix.push_back(
-      {install_command(look.facts.python, {"--force-reinstall", "torch", "--index-url",
-                                           "https://download.pytorch.org/whl/xpu"}),
-       text("a project that installs PyTorch again brings the other build back: name this index "
-            "there, too")});
+  finding.fix.push_back(torch_install(
+      look, {"--force-reinstall", "torch"}, "xpu",
+      text("a project that installs PyTorch again brings the other build back: name this index "
+           "there, too")));
 }
 
 constexpr auto kRules = std::to_array<Rule>({

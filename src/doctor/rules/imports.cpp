@@ -175,8 +175,10 @@ void torch_without_its_libraries(Examination& look) {
     Finding& finding = look.found(text("PyTorch {} requires {} {}, which is not installed",
                                        torch->version, need.name, need.exact));
     finding.evidence.push_back(torch->path + "/METADATA: " + row);
-    finding.fix.push_back({install_command(look.facts.python, {"torch==" + torch->version}),
-                           text("installs what is missing as well")});
+    const std::string tag(local_part(torch->version));
+    finding.fix.push_back(torch_install(look, {"torch==" + torch->version},
+                                        tag.starts_with("cu") ? tag : "",
+                                        text("installs what is missing as well")));
     return;
   }
 }

@@ -266,9 +266,9 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
   const auto& rows = look.knowledge.compatibility().torch;
   if (!rows.empty() && is_older(torch.hip.value_or(""), rows.front().rocm))
-    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
-                                           torch_index_option(look, "rocm" + rows.front().rocm)),
-                           text("a newer ROCm has code for newer GPUs, and less for old ones")});
+    finding.fix.push_back(
+        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rows.front().rocm,
+                      text("a newer ROCm has code for newer GPUs, and less for old ones")));
   finding.fix.push_back(
       {"",
        text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});

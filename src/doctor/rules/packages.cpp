@@ -59,9 +59,8 @@ void torch_without_cuda(Examination& look) {
       text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
   if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
-    finding.fix.push_back({install_command(look.facts.python, {"--force-reinstall", "torch"},
-                                           torch_index_option(look, "rocm" + rows.front().rocm)),
-                           ""});
+    finding.fix.push_back(
+        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rows.front().rocm, ""));
 }
 
 void torch_without_cuda_on_arm(Examination& look) {
@@ -174,12 +173,9 @@ void torch_pair(Examination& look) {
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);
-    finding.fix.push_back(
-        {install_command(
-             look.facts.python,
-             {"--force-reinstall", "torch==" + std::string(base_of(torch->version)), name},
-             torch_tag.empty() ? "" : torch_index_option(look, torch_tag)),
-         text("installs the pair that belongs together")});
+    finding.fix.push_back(torch_install(
+        look, {"--force-reinstall", "torch==" + std::string(base_of(torch->version)), name},
+        torch_tag, text("installs the pair that belongs together")));
     return;
   }
 }

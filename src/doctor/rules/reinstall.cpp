@@ -20,6 +20,15 @@ std::vector<std::string> before(const PythonFacts& python, Framework framework) 
   return words;
 }
 
+std::string joined(const std::string& one, const std::string& other) {
+  return one.empty() ? other : one + "; " + other;
+}
+
+std::string unknown_mirror(const PackageIndex& configured) {
+  return text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
+              configured.named());
+}
+
 /// What requires another PyTorch than that release: "vllm 0.8.5 (torch==2.6.0)".
 std::string left_behind(const PythonFacts& python, const std::string& release) {
   std::string names;
@@ -120,9 +129,7 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
       "{} {} built with CUDA {}: runs on this driver and these GPUs; no root "
       "needed",
       name_of(wish.framework), recipe->build.release, recipe->build.cuda);
-  if (index.is_unknown)
-    cost += "; " + text("set TORCH_INDEX to your mirror of {} first: {} is not it", kTorchIndex,
-                        look.facts.packages.of(python).named());
+  if (index.is_unknown) cost = joined(cost, unknown_mirror(look.facts.packages.of(python)));
   finding.fix.push_back(
       {install_command(python, before(python, wish.framework), shell_words(*recipe, index)),
        std::move(cost)});
@@ -130,11 +137,13 @@ bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish)
   return true;
 }
 
-std::string torch_index_option(Examination& look, const std::string& tag) {
-  const Build build{"", "", "", "", tag, false};
-  const IndexChoice index = index_of(build, look.facts.packages.of(look.facts.python));
-  if (index.url.empty()) return "";
-  return "--index-url " + (index.is_unknown ? "\"" + index.url + "\"" : pasted(index.url));
+model::Fix torch_install(Examination& look, const std::vector<std::string>& words,
+                         const std::string& tag, const std::string& says) {
+  const PackageIndex& configured = look.facts.packages.of(look.facts.python);
+  const IndexChoice index = index_of({"", "", "", "", tag, false}, configured);
+  const std::string option = option_of(index);
+  return {install_command(look.facts.python, words, option),
+          index.is_unknown ? joined(says, unknown_mirror(configured)) : says};
 }
 
 }  // namespace berth::doctor

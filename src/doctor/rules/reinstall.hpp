@@ -15,9 +15,11 @@ namespace berth::doctor {
 [[nodiscard]] Wish wish_of(Examination& look, Framework framework, const std::string& keep = "");
 /// false: there is no such recipe, and no fix was added.
 bool add_reinstall(Examination& look, model::Finding& finding, const Wish& wish);
-/// "--index-url …", as words of a shell, for PyTorch's build of that tag; "" where the configured
-/// index is to be asked.
-[[nodiscard]] std::string torch_index_option(Examination& look, const std::string& tag);
+/// Installs `words` from where PyTorch's builds of that tag are ("" as pip or uv is configured):
+/// from its own index only where no mirror is configured, and of a mirror that may not have them it
+/// says so.
+[[nodiscard]] model::Fix torch_install(Examination& look, const std::vector<std::string>& words,
+                                       const std::string& tag, const std::string& says);
 
 /// The PyTorch that NVIDIA builds for this Jetson's release: no wheel of PyPI's or PyTorch's own
 /// index serves one. nullopt: it is no Jetson.
