@@ -125,11 +125,11 @@ bool same_hierarchy(const CgroupMount& mount, const CgroupMembership& membership
                      [&](const std::string& name) { return has(mount.controllers, name); });
 }
 
-Limits read_limits(const Roots& roots, std::uint64_t machine_bytes) {
+/// Of the process with these groups, as we see the machine.
+Limits read_limits(const Roots& roots, const std::string& cgroup, std::uint64_t machine_bytes) {
   Limits limits;
   limits.machine_bytes = machine_bytes;
   const std::string mountinfo = slurp(roots.proc + "/self/mountinfo", 1 << 22).value_or("");
-  const std::string cgroup = slurp(roots.proc + "/self/cgroup").value_or("");
   // Mount points are paths of the machine that wrote them: a recorded one stands under the folder
   // its /proc is in.
   const std::string_view proc = roots.proc;
@@ -154,7 +154,8 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   model::CpuBudget budget;
   const std::string meminfo = slurp(roots.proc + "/meminfo").value_or("");
   budget.memory_total_bytes = stat_value(meminfo, "MemTotal").value_or(0);
-  const Limits limits = read_limits(roots, budget.memory_total_bytes);
+  const Limits limits = read_limits(roots, slurp(roots.proc + "/self/cgroup").value_or(""),
+                                    budget.memory_total_bytes);
 
   const std::vector<int> online = online_cpus(roots);
   std::vector<int> cpus = affinity_of(roots);
@@ -173,6 +174,10 @@ model::CpuBudget read_cpu_budget(const Roots& roots) {
   budget.memory_available_bytes = stat_value(meminfo, "MemAvailable");
   keep_least(budget.memory_available_bytes, limits.memory_left);
   return budget;
+}
+
+std::optional<double> quota_of(const Roots& roots, const std::string& cgroup) {
+  return read_limits(roots, cgroup, 0).quota_cores;
 }
 
 }  // namespace berth::system

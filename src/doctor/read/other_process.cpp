@@ -14,6 +14,7 @@
 #include "doctor/read/silent_mounts.hpp"
 #include "doctor/tree.hpp"
 #include "model/cpu_list.hpp"
+#include "system/host.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -183,10 +184,16 @@ Result<OtherProcess> other_process(std::int64_t pid, const std::string& proc) {
   if (facts.identity && (passwd || passwd.is_absent()) && !services.is_unreadable())
     facts.has_account = account_in(passwd.value_or(""), services.value_or(""), facts.identity->uid);
   facts.rooms = Unreadable{"rooms", 0};
-  // Its quota and /dev/shm are its own, and not looked up here.
-  facts.quota_cores = Unreadable{folder + "/cgroup", 0};
-  read_processes_limit(folder, facts);
-  facts.shm_total_bytes = facts.shm_used_bytes = Unreadable{found.root + "/dev/shm", 0};
+  if (facts.identity && facts.environment)
+    facts.rooms = rooms_of(tree, environment, facts.identity->uid);
+  if (const auto groups = part(folder + "/cgroup", 1 << 16)) {
+    if (const auto quota = system::quota_of(Roots{proc, "/sys"}, *groups))
+      facts.quota_cores = *quota;
+  } else {
+    facts.quota_cores = groups.why();
+  }
+  read_processes_limit(folder, proc + "/self", facts);
+  read_shm(found.root + "/dev/shm", facts);
   return found;
 }
 

@@ -19,7 +19,6 @@ TEST_CASE("our own process is found as any other") {
   CHECK(found->program.find("test_doctor") != std::string::npos);
   CHECK(!found->facts.cpus->empty());
   CHECK(found->facts.open_files_limit.has_value());
-  CHECK(found->facts.quota_cores.is_unreadable());
 }
 
 TEST_CASE("a process that is not there is an error, one of another user is unreadable in part") {
@@ -45,15 +44,15 @@ TEST_CASE("the narrowest group around a process limits how many it may start") {
   folder.put("cgroup/user/pids.max", "100\n");
   folder.put("cgroup/user/pids.current", "60\n");
   ProcessFacts facts;
-  read_processes_limit(folder.path + "/7", facts);
+  read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.value_or(0) == 40);
   folder.put("cgroup/user/pids.max", "max\n");
   facts = {};
-  read_processes_limit(folder.path + "/7", facts);
+  read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_absent());
   // No group can be seen: that nothing limits is not known.
   folder.put("7/mountinfo", "");
-  read_processes_limit(folder.path + "/7", facts);
+  read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.is_unreadable());
 }
 
@@ -63,8 +62,43 @@ TEST_CASE("a version 1 hierarchy of processes counts as well") {
   folder.put("7/cgroup", "4:cpu:/other\n3:pids:/job\n");
   folder.put("pids/job/pids.max", "512\n");
   ProcessFacts facts;
-  read_processes_limit(folder.path + "/7", facts);
+  read_processes_limit(folder.path + "/7", folder.path + "/7", facts);
   CHECK(facts.cgroup_processes_limit.value_or(0) == 512);
+}
+
+TEST_CASE("another process's quota, shared memory and room are its own") {
+  const TemporaryTree folder;
+  folder.put("proc/self/mountinfo", "30 20 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  folder.put("proc/7/cgroup", "0::/box\n");
+  folder.put("sys/fs/cgroup/box/cpu.max", "250000 100000\n");
+  folder.put("sys/fs/cgroup/box/pids.max", "100\n");
+  folder.put("sys/fs/cgroup/box/pids.current", "40\n");
+  folder.put("proc/7/status",
+             "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nGid:\t1\t1\t1\t1\nGroups:\t\n");
+  folder.put("proc/7/environ", "HOME=/home/ada" + std::string(1, '\0'));
+  folder.put("box/home/ada/x", "");
+  folder.put("box/dev/shm/x", "");
+  folder.link("proc/7/root", folder.path + "/box");
+  const auto facts = other_process(7, folder.path + "/proc")->facts;
+  CHECK(facts.quota_cores.value_or(0) == 2.5);
+  CHECK(facts.shm_total_bytes.value_or(0) > 0);
+  REQUIRE(facts.rooms);
+  for (const Room& room : *facts.rooms) CHECK(room.path.find(folder.path) == std::string::npos);
+  const TemporaryTree closed;
+  closed.put("proc/7/status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n");
+  const auto none = other_process(7, closed.path + "/proc")->facts;
+  CHECK(none.quota_cores.is_unreadable());
+  CHECK(none.rooms.is_unreadable());
+}
+
+TEST_CASE("our own process seen from outside is as it is from inside") {
+  const auto outside = other_process(::getpid())->facts;
+  const auto inside = own_process(Tree("/"));
+  CHECK(outside.quota_cores.value_or(0) == inside.quota_cores.value_or(0));
+  CHECK(outside.shm_total_bytes.value_or(0) == inside.shm_total_bytes.value_or(0));
+  REQUIRE(outside.rooms);
+  REQUIRE(inside.rooms);
+  CHECK(outside.rooms->size() == inside.rooms->size());
 }
 
 TEST_CASE("limits are the soft ones, and unlimited is none") {
@@ -148,7 +182,7 @@ TEST_CASE("room is that of the nearest folder that is there, each told once") {
   const berth::system::TemporaryTree folder;
   const auto rooms = *rooms_of(
       Tree("/"),
-      {{"TMPDIR", folder.path}, {"HF_HOME", folder.path + "/not/there"}, {"HOME", "relative"}});
+      {{"TMPDIR", folder.path}, {"HF_HOME", folder.path + "/not/there"}, {"HOME", "relative"}}, 0);
   const auto own = [&](const Room& room) { return room.path == folder.path; };
   REQUIRE(std::count_if(rooms.begin(), rooms.end(), own) == 1);
   const Room& room = *std::find_if(rooms.begin(), rooms.end(), own);

@@ -78,13 +78,14 @@ Environment environment_from(std::string_view text) {
   return found;
 }
 
-void read_processes_limit(const std::string& process, ProcessFacts& facts) {
+void read_processes_limit(const std::string& process, const std::string& viewer,
+                          ProcessFacts& facts) {
   const auto unread = [&](const std::string& where, int error) {
     facts.cgroup_processes_limit = Unreadable{where, error};
   };
   int error = 0;
-  const auto mounts = slurp(process + "/mountinfo", 1 << 20, &error);
-  if (!mounts) return unread(process + "/mountinfo", error);
+  const auto mounts = slurp(viewer + "/mountinfo", 1 << 20, &error);
+  if (!mounts) return unread(viewer + "/mountinfo", error);
   const auto groups = slurp(process + "/cgroup", 1 << 16, &error);
   if (!groups) return unread(process + "/cgroup", error);
   const auto folders = counting_groups(*mounts, *groups);
@@ -102,6 +103,16 @@ void read_processes_limit(const std::string& process, ProcessFacts& facts) {
     least = std::max<std::int64_t>(left, 0);
     // What already runs there is not left to this one.
     facts.cgroup_processes_limit = static_cast<std::uint64_t>(least);
+  }
+}
+
+void read_shm(const std::string& folder, ProcessFacts& facts) {
+  struct statvfs shm {};
+  if (::statvfs(folder.c_str(), &shm) == 0) {
+    facts.shm_total_bytes = shm.f_blocks * shm.f_frsize;
+    facts.shm_used_bytes = (shm.f_blocks - shm.f_bfree) * shm.f_frsize;
+  } else if (errno != ENOENT) {
+    facts.shm_total_bytes = facts.shm_used_bytes = Unreadable{folder, errno};
   }
 }
 
@@ -129,7 +140,7 @@ ProcessFacts own_process(const Tree& tree) {
   ProcessFacts facts;
   facts.identity = own_identity();
   Environment environment = own_environment();
-  facts.rooms = rooms_of(tree, environment);
+  facts.rooms = rooms_of(tree, environment, ::geteuid());
   facts.has_account = own_account(tree);
   facts.environment = std::move(environment);
   const model::CpuBudget budget = system::read_cpu_budget(Roots{});
@@ -140,14 +151,8 @@ ProcessFacts own_process(const Tree& tree) {
   facts.address_space_limit_bytes = limit(RLIMIT_AS);
   facts.open_files_limit = limit(RLIMIT_NOFILE);
   facts.processes_limit = limit(RLIMIT_NPROC);
-  read_processes_limit("/proc/self", facts);
-  struct statvfs shm {};
-  if (::statvfs("/dev/shm", &shm) == 0) {
-    facts.shm_total_bytes = shm.f_blocks * shm.f_frsize;
-    facts.shm_used_bytes = (shm.f_blocks - shm.f_bfree) * shm.f_frsize;
-  } else if (errno != ENOENT) {
-    facts.shm_total_bytes = facts.shm_used_bytes = Unreadable{"/dev/shm", errno};
-  }
+  read_processes_limit("/proc/self", "/proc/self", facts);
+  read_shm("/dev/shm", facts);
   return facts;
 }
 

@@ -15,11 +15,12 @@ namespace {
 
 /// Of `path` or the nearest folder above it that is there; nullopt: nothing is written to it
 /// anyway.
-std::optional<Room> room_of(std::string path, const char* what) {
+std::optional<Room> room_of(const Tree& tree, std::string path, const char* what, bool is_root) {
   struct statvfs about {};
-  while (::statvfs(path.c_str(), &about) != 0) {
+  for (;; path = parent(path)) {
+    const auto place = tree.resolve(path);
+    if (place && ::statvfs((tree.root() + *place).c_str(), &about) == 0) break;
     if (path == "/") return std::nullopt;
-    path = parent(path);
   }
   if ((about.f_flag & ST_RDONLY) != 0 || about.f_blocks == 0) return std::nullopt;
   // A small one that is nearly empty (a container's /tmp in memory) is as somebody wanted it.
@@ -27,7 +28,6 @@ std::optional<Room> room_of(std::string path, const char* what) {
   if (about.f_blocks * about.f_frsize < kSmall && about.f_bavail > about.f_blocks / 2 &&
       (about.f_files == 0 || about.f_favail > 0))
     return std::nullopt;
-  const bool is_root = ::geteuid() == 0;
   Room room{path, what, about.f_frsize * (is_root ? about.f_bfree : about.f_bavail), std::nullopt};
   if (about.f_files != 0) room.free_files = is_root ? about.f_ffree : about.f_favail;
   return room;
@@ -45,7 +45,8 @@ std::vector<std::pair<std::string, const char*>> written_folders(const Environme
   return folders;
 }
 
-Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environment) {
+Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environment, uid_t user) {
+  if (const auto root = tree.list("/", 1000); root.is_unreadable()) return root.why();
   std::vector<Room> rooms;
   std::optional<Unreadable> silent;
   const auto add = [&](const std::string& path, const char* what) {
@@ -53,7 +54,7 @@ Fact<std::vector<Room>> rooms_of(const Tree& tree, const Environment& environmen
       silent = Unreadable{path, ETIMEDOUT};
       return;
     }
-    const auto room = room_of(path, what);
+    const auto room = room_of(tree, path, what, user == 0);
     if (room && std::none_of(rooms.begin(), rooms.end(),
                              [&](const Room& one) { return one.path == room->path; }))
       rooms.push_back(*room);

@@ -64,7 +64,7 @@ TEST_CASE("room on a silent mount is not known, and the others' is") {
   folder.put("home/a", "");
   Tree tree("/");
   tree.silence(folder.path + "/home");
-  const auto rooms = rooms_of(tree, {{"HOME", folder.path + "/home"}, {"TMPDIR", folder.path}});
+  const auto rooms = rooms_of(tree, {{"HOME", folder.path + "/home"}, {"TMPDIR", folder.path}}, 0);
   CHECK(rooms.has_value());
   CHECK_FALSE(rooms.is_whole());
   for (const Room& room : *rooms) CHECK(room.what != "HOME");
