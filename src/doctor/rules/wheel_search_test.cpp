@@ -131,6 +131,12 @@ TEST_CASE("a wheel of cuDNN has lost only what pip put there") {
   CHECK(found(facts, "LIB06").empty());
   facts.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8", "libcudnn_ops_infer.so.8"};
   CHECK(found(facts, "LIB06").size() == 1);
+  // The system's copy does not change what pip has put there.
+  Facts beside = facts;
+  add_library(beside, "libcudnn_ops_infer.so.8", "/usr/lib/x86_64-linux-gnu", From::kSystem);
+  CHECK(found(beside, "LIB06").size() == 1);
+  beside.python.cudnn_listed = std::vector<std::string>{"libcudnn.so.8"};
+  CHECK(found(beside, "LIB06").empty());
   facts.python.cudnn_listed = Unreadable{"/venv/RECORD", EACCES};
   const auto refused = diagnose(facts, Knowledge{}, {"LIB06"});
   CHECK(refused.findings.empty());

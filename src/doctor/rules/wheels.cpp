@@ -154,19 +154,16 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
     if (!has(name)) missing.push_back(name);
   for (const std::string& name : row.newer)
     if (!has(name) && foreign(all, name, core.folder) != nullptr) missing.push_back(name);
+  // What pip never put there is not lost, and a reinstallation would not bring it.
+  const auto& record = look.facts.python.cudnn_listed;
+  if (const auto* listed = missing.empty() ? nullptr : look.see(record))
+    std::erase_if(missing, [&](const std::string& name) {
+      return std::find(listed->begin(), listed->end(), name) == listed->end();
+    });
   for (const std::string& name : missing)
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
-  // What pip never put there is not lost, and a reinstallation would not bring it.
-  if (elsewhere.empty() && !missing.empty()) {
-    const auto& record = look.facts.python.cudnn_listed;
-    const auto* listed = look.see(record);
-    if (record.is_unreadable()) return;
-    if (listed != nullptr)
-      std::erase_if(missing, [&](const std::string& name) {
-        return std::find(listed->begin(), listed->end(), name) == listed->end();
-      });
-  }
+  if (elsewhere.empty() && !missing.empty() && record.is_unreadable()) return;
   // A folder in LD_LIBRARY_PATH comes before the wheel's own, for all but the first library.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
