@@ -7,11 +7,12 @@
 
 namespace berth::doctor {
 
-/// Two packages of which some releases do not go together: `bad` ones of the other, or all but the
-/// `good` ones; neither: what the first requires in its metadata, and refuses to do without.
-/// `what` is a msgid; `use`: what to install, "" follows from the rows.
+/// Two packages of which some releases do not go together: `bad` ones of the other, all but the
+/// `good` ones, or all but one of the `same` number ("release", "minor"); none of them: what the
+/// first requires in its metadata, and refuses to do without. `what` is a msgid; `use`: what to
+/// install, "" follows from the rows.
 struct PackagePair {
-  std::string package, versions, with, bad, good, what, use, source;
+  std::string package, versions, with, bad, good, what, use, source, same;
 };
 /// A package that nobody makes any more, and what has taken its place.
 struct Successor {

@@ -42,12 +42,20 @@ bool is_before_release(const Distribution& one) {
   return number.find(".dev") != std::string::npos || number.ends_with("a0");
 }
 
+/// The part of its number in which it has to be like the other.
+std::string common_part(const PackagePair& row, const Distribution& one) {
+  return row.same == "minor" ? beginning(one.version)
+                             : one.version.substr(0, one.version.find('+'));
+}
+
 bool is_clash(const PackagePair& row, const Distribution& one, const Distribution& other) {
   if (is_before_release(one) && is_before_release(other)) return false;
-  if (!row.good.empty() && (is_before_release(one) || is_before_release(other))) return false;
+  const bool is_fixed = !row.good.empty() || !row.same.empty();
+  if (is_fixed && (is_before_release(one) || is_before_release(other))) return false;
   if (!row.versions.empty() && !in_range(one.version, row.versions)) return false;
   if (!row.bad.empty()) return in_range(other.version, row.bad);
   if (!row.good.empty()) return !in_range(other.version, row.good);
+  if (!row.same.empty()) return common_part(row, one) != common_part(row, other);
   return !unmet_need(one, other).empty();
 }
 
@@ -56,6 +64,8 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
 std::string wanted_of(Examination& look, const PackagePair& row, const Distribution& one,
                       const Distribution& other) {
   if (!row.use.empty()) return row.use;
+  if (!row.same.empty())
+    return row.package + "==" + common_part(row, other) + (row.same == "minor" ? ".*" : "");
   if (row.good.empty()) {
     const Requirement need = parse_requirement(unmet_need(one, other));
     return need.name + need.range;
@@ -87,7 +97,7 @@ void wrong_pairs(Examination& look) {
     Finding& finding = look.found(
         text("{} does not go with {}: {}", named(*one), named(*other), tr(row.what.c_str())));
     finding.evidence = {one->path, other->path};
-    if (row.bad.empty() && row.good.empty())
+    if (row.bad.empty() && row.good.empty() && row.same.empty())
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
     // Not both in releases of today: a new PyTorch may want a newer driver.

@@ -6,6 +6,20 @@ using namespace berth::doctor;
 
 namespace {
 
+/// What FW25 says to install for two packages that do not go together; "" they do.
+std::string wanted(const char* name, const char* version, const char* other,
+                   const char* its_version) {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.conda = std::vector<CondaPackage>{};
+  facts.python.distributions = std::vector<Distribution>{
+      {name, version, std::string("/venv/site/") + name + ".dist-info", 1, {}, ""},
+      {other, its_version, std::string("/venv/site/") + other + ".dist-info", 1, {}, ""}};
+  const auto findings = diagnose(facts, Knowledge{}, {"FW25"}).findings;
+  if (findings.empty()) return "";
+  const std::string& command = findings.at(0).fix.at(0).command;
+  return command.substr(command.rfind(' ') + 1);
+}
+
 /// FW25 of one package beside this PyTorch.
 std::size_t clashes(const char* name, const char* version, const char* torch) {
   Facts facts = tests::workstation("580.95.05", "13.0");
@@ -29,4 +43,35 @@ TEST_CASE("a table of releases says nothing of nightly builds and checkouts") {
   CHECK(clashes("torchcodec", "0.9.1", "2.10.0.dev20251101+cu130") == 0);
   // What a release cannot do, its nightly builds of before could not either.
   CHECK(clashes("numpy", "2.0.1", "2.2.0.dev20231101+cu121") == 1);
+}
+
+TEST_CASE("what has to be of one number with another is told where it is not") {
+  CHECK(wanted("flashinfer-cubin", "0.6.1", "flashinfer-python", "0.5.3") ==
+        "flashinfer-cubin==0.5.3");
+  CHECK(wanted("flashinfer-cubin", "0.5.3", "flashinfer-python", "0.5.3").empty());
+  CHECK(wanted("flashinfer-jit-cache", "0.6.16+cu130", "flashinfer-python", "0.6.16").empty());
+  CHECK(wanted("flashinfer-jit-cache", "0.6.8.post1+cu130", "flashinfer-python", "0.6.8") ==
+        "flashinfer-jit-cache==0.6.8");
+  CHECK(wanted("tensorflow-text", "2.15.0", "tensorflow", "2.17.0") == "'tensorflow-text==2.17.*'");
+  CHECK(wanted("tensorflow-text", "2.17.0", "tensorflow", "2.17.1").empty());
+}
+
+TEST_CASE(
+    "releases that import what another package has no longer, and the first and last of them") {
+  CHECK(wanted("vllm", "0.9.2", "transformers", "4.56.2") == "'transformers<4.54'");
+  CHECK(wanted("vllm", "0.9.2", "transformers", "4.53.3").empty());
+  CHECK(wanted("vllm", "0.10.0", "transformers", "4.56.2").empty());
+  CHECK(wanted("jaxlib", "0.4.23+cuda12.cudnn89", "numpy", "2.0.1") == "'numpy<2'");
+  CHECK(wanted("jaxlib", "0.4.26", "numpy", "2.0.1").empty());
+  CHECK(wanted("mxnet-cu112", "1.9.1", "numpy", "1.24.4") == "'numpy<1.24'");
+  CHECK(wanted("mxnet-cu112", "1.9.1", "numpy", "1.23.5").empty());
+  CHECK(wanted("dgl", "2.1.0", "torchdata", "0.11.0") == "'torchdata<0.10'");
+  CHECK(wanted("dgl", "2.1.0", "torchdata", "0.9.0").empty());
+  CHECK(wanted("tensorflow", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
+  CHECK(wanted("tensorflow", "2.12.0", "protobuf", "4.21.1").empty());
+  CHECK(clashes("deepspeed", "0.12.2", "2.4.0+cu121") == 1);
+  CHECK(clashes("deepspeed", "0.12.2", "2.3.1+cu121") == 0);
+  CHECK(clashes("deepspeed", "0.7.3", "2.0.1+cu118") == 1);
+  CHECK(clashes("torchao", "0.13.0", "2.5.1+cu124") == 1);
+  CHECK(clashes("torchao", "0.12.0", "2.5.1+cu124") == 0);
 }

@@ -327,8 +327,15 @@ void onnx_libraries(Examination& look, const Distribution& gpu) {
                               gpu.version, missing.front()));
   if (fails) finding.severity = Severity::kFatal;
   add_where_searched(finding, missing);
-  finding.fix.push_back({install_command(look.facts.python, {"-U", "onnxruntime-gpu"}),
-                         text("newer releases on PyPI are built with CUDA 12 and cuDNN 9")});
+  // 1.27 went over to CUDA 13; releases from 1.21 on bring CUDA's libraries, if asked.
+  const auto* served = look.see(look.facts.driver.cuda_version);
+  const bool stays = is_older(gpu.version, "1.27") || (served && is_older(*served, "13"));
+  finding.fix.push_back(
+      {install_command(look.facts.python, {"-U", stays ? "onnxruntime-gpu[cuda,cudnn]<1.27"
+                                                       : "onnxruntime-gpu[cuda,cudnn]"}),
+       text("brings CUDA's libraries as wheels, to 1.26 those of CUDA 12 and later those of 13; "
+            "call {} before the first session",
+            "onnxruntime.preload_dlls()")});
 }
 
 void onnx(Examination& look) {

@@ -191,9 +191,28 @@ TEST_CASE("ONNX Runtime does not look into wheels, and from 1.21 on it does wher
   CHECK(found(beside_torch, "FW15").empty());
 }
 
+TEST_CASE("from 1.27 on ONNX Runtime of PyPI is built with CUDA 13") {
+  const auto with = [](const char* version, const char* served, const char* blas) {
+    Facts facts = workstation();
+    facts.driver.cuda_version = std::string(served);
+    add(facts, "onnxruntime-gpu", version);
+    add_library(facts, blas, "/usr/local/cuda/lib64", From::kSystem);
+    add_library(facts, "libcudnn.so.9", "/usr/local/cuda/lib64", From::kSystem);
+    return facts;
+  };
+  CHECK(found(with("1.26.0", "13.0", "libcublasLt.so.12"), "FW15").empty());
+  CHECK(found(with("1.27.0", "13.0", "libcublasLt.so.13"), "FW15").empty());
+  auto findings = found(with("1.27.0", "13.0", "libcublasLt.so.12"), "FW15");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].fix.at(0).command.ends_with("'onnxruntime-gpu[cuda,cudnn]'"));
+  findings = found(with("1.27.0", "12.8", "libcublasLt.so.12"), "FW15");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].fix.at(0).command.ends_with("'onnxruntime-gpu[cuda,cudnn]<1.27'"));
+}
+
 TEST_CASE("what ONNX Runtime's own file links to counts before what its release is known for") {
   Facts facts = workstation();
-  add(facts, "onnxruntime-gpu", "1.99.0");
+  add(facts, "onnxruntime-gpu", "0.3.0");
   CHECK(found(facts, "FW15").empty());
   facts.imports.libraries = std::vector<LinkedLibrary>{
       {"libcudnn.so.9", "/venv/libonnxruntime_providers_cuda.so", "onnxruntime-gpu", ""}};
