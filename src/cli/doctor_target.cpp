@@ -21,6 +21,7 @@
 #include "doctor/read/probe.hpp"
 #include "doctor/read/process.hpp"
 #include "doctor/read/pyenv.hpp"
+#include "doctor/unread_words.hpp"
 #include "inventory/observe.hpp"
 
 namespace berth::cli {
@@ -103,6 +104,10 @@ std::string meant_venv(const doctor::Tree& tree, const std::string& venv, const 
 Status choose_venv(const doctor::Tree& tree, const std::string& venv, const std::string& place,
                    bool recorded, std::string& python) {
   python = place + "/bin/python";
+  if (const auto folder = tree.node(place); folder.is_unreadable())
+    return no_python(
+        venv, doctor::said_of(folder.why()),
+        folder.why().error_number == ETIMEDOUT ? "findmnt" : "ls -ld " + shell_word(place));
   const bool is_venv = tree.exists(place + "/lib") || tree.exists(place + "/pyvenv.cfg");
   const std::string why =
       is_venv ? doctor::why_no_python(tree, python, recorded)

@@ -1,8 +1,11 @@
 // `berth doctor`: collect facts, run the rules, show what they found.
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <filesystem>
 #include <iterator>
 
+#include "base/error_words.hpp"
 #include "base/file.hpp"
 #include "base/spelling.hpp"
 #include "base/text.hpp"
@@ -241,7 +244,12 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
 Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::string>& paths,
                                                        const std::string& python) {
   std::vector<doctor::source::Source> sources;
+  const doctor::Tree tree = doctor::answering_tree();
   for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (tree.is_silent(std::filesystem::absolute(path, ignored).string()))
+      return Error{ErrorCode::kInvalidArgument, "E0807",
+                   text("{}: {}", printable(path), error_words(ETIMEDOUT)), "findmnt"};
     auto source = doctor::source::read(path, python);
     if (!source) return std::move(source).error();
     sources.push_back(std::move(*source));

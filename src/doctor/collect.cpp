@@ -43,6 +43,13 @@ DriverAnswers ask_both(const Tree& tree) {
 
 }  // namespace
 
+Tree answering_tree() {
+  Tree tree("/");
+  MountsAsked mounts("/proc/self", "", own_environment());
+  for (std::string& one : mounts.finish(kMountsDeadline)) tree.silence(std::move(one));
+  return tree;
+}
+
 Sources this_machine(Depth depth) {
   Sources sources;
   // They answer while the driver is asked.

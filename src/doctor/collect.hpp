@@ -24,6 +24,8 @@ struct Sources {
 
 enum class Depth { kStatic, kLive };
 
+/// This machine's files, without mounts that do not answer.
+[[nodiscard]] Tree answering_tree();
 /// This machine, as the calling process sees it.
 [[nodiscard]] Sources this_machine(Depth depth);
 /// A running process. Fails with E0805.

@@ -25,12 +25,16 @@ def mount_dead(folder):
     return device
 
 
-def doctor(*words, **environment):
+def run(*words, **environment):
     try:
-        done = subprocess.run([BERTH, "doctor", "--json", *words], capture_output=True, text=True, timeout=20, cwd="/",
+        return subprocess.run([BERTH, "doctor", "--json", *words], capture_output=True, text=True, timeout=20, cwd="/",
                               env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment})
     except subprocess.TimeoutExpired:
         sys.exit(f"berth doctor {' '.join(words)} waits for a server that is gone")
+
+
+def doctor(*words, **environment):
+    done = run(*words, **environment)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
 
@@ -68,6 +72,10 @@ def check(home, top):
             assert where in unchecked["RT14"] and "time" in unchecked["RT14"].lower(), unchecked["RT14"]
     # What the home folder has nothing to do with is known all the same.
     assert "DRV01" in document["checked"] + [one["id"] for one in document["findings"]], document
+    # What was asked for lies there.
+    for words in ([home + "/train.py"], ["--static", "--venv", home + "/venv"]):
+        said = run(*words, HOME="/").stderr
+        assert home in said and "time" in said.lower(), said
     sleeper = subprocess.Popen(["/bin/sleep", "100"], env={"HOME": home, "PATH": home + "/bin:/bin"})
     try:
         assert doctor("--static", "--pid", str(sleeper.pid), HOME="/")["not_checked"]
