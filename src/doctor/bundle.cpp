@@ -31,6 +31,7 @@ constexpr auto kErrors = std::to_array<NamedError>({
     {"ELOOP", ELOOP},
     {"ENOSYS", ENOSYS},
     {"ENOTCONN", ENOTCONN},
+    {"ENODATA", ENODATA},
 });
 struct NamedType {
   std::string_view name;

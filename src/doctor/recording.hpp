@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,14 @@ namespace berth::doctor {
 struct Recording {
   struct File {
     std::uint64_t size = 0;
+    bool is_cut = false;                         // there is more than was read
     std::map<std::uint64_t, std::string> parts;  // by offset: only what was read
   };
 
   std::map<std::string, File> files;
   std::map<std::string, std::vector<std::string>> folders;  // with the names in them
-  std::map<std::string, std::string> links;                 // path → target
+  std::set<std::string> looked_at;           // folders that were asked for by their own names
+  std::map<std::string, std::string> links;  // path → target
   std::map<std::string, Special> specials;
 };
 

@@ -16,10 +16,10 @@ namespace {
 // may hide in any other. Of programs and schedulers, which keep words, hosts and passwords in
 // theirs, only those that a rule asks for.
 constexpr auto kToldPrefixes = std::to_array<std::string_view>(
-    {"CUDA_",   "CUDNN_", "NVIDIA_", "NV_",       "NCCL_",    "GLOO_", "PYTORCH_", "XLA_",
-     "LD_",     "HIP_",   "ROCR_",   "HSA_",      "ROCM_",    "GPU_",  "ZE_",      "ONEAPI_",
-     "SYCL_",   "OMP_",   "MKL_",    "OPENBLAS_", "NUMEXPR_", "KMP_",  "GOMP_",    "BNB_",
-     "TRITON_", "CUPY_",  "NUMBA_",  "NUMBAPRO_", "OLLAMA_"});
+    {"CUDA_",   "CUDNN_",  "NVIDIA_", "NV_",    "NCCL_",     "GLOO_",    "PYTORCH_",    "XLA_",
+     "LD_",     "HIP_",    "ROCR_",   "HSA_",   "ROCM_",     "GPU_MAX_", "GPU_DEVICE_", "ZE_",
+     "ONEAPI_", "SYCL_",   "OMP_",    "MKL_",   "OPENBLAS_", "NUMEXPR_", "KMP_",        "GOMP_",
+     "BNB_",    "TRITON_", "CUPY_",   "NUMBA_", "NUMBAPRO_", "OLLAMA_"});
 constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "VIRTUAL_ENV",
                                                         "CONDA_PREFIX",
@@ -113,7 +113,11 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "XDG_CONFIG_DIRS",
                                                         "XDG_CONFIG_HOME",
                                                         "VLLM_WORKER_MULTIPROC_METHOD",
-                                                        "XDG_CACHE_HOME"});
+                                                        "XDG_CACHE_HOME",
+                                                        "CONDA_BUILD_SYSROOT",
+                                                        "PIP_CONFIG_FILE",
+                                                        "UV_CONFIG_FILE",
+                                                        "UV_NO_CONFIG"});
 // That they are set matters; what they say is a host, or a job's own affair.
 constexpr auto kToldAsSet = std::to_array<std::string_view>(
     {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "USER", "LOGNAME", "LNAME", "USERNAME"});
@@ -124,41 +128,10 @@ constexpr auto kIndices = std::to_array<std::string_view>(
 constexpr auto kSecret = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
      "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
-// Of the kernel's command line: passwords of disks and addresses stand there, too.
-constexpr auto kToldParameters =
-    std::to_array<std::string_view>({"nvidia",
-                                     "nouveau",
-                                     "amdgpu",
-                                     "ttm.",
-                                     "radeon",
-                                     "i915",
-                                     "xe.",
-                                     "iommu",
-                                     "intel_iommu",
-                                     "amd_iommu",
-                                     "pci",
-                                     "nomodeset",
-                                     "modprobe.blacklist",
-                                     "module_blacklist",
-                                     "rd.driver.blacklist",
-                                     "rdblacklist",
-                                     "initcall_blacklist",
-                                     "vfio",
-                                     "lockdown",
-                                     "module.sig_enforce",
-                                     "cgroup",
-                                     "systemd.unified_cgroup_hierarchy",
-                                     "hugepages",
-                                     "default_hugepages",
-                                     "video",
-                                     "acpi",
-                                     "efi",
-                                     "ro",
-                                     "rw",
-                                     "quiet",
-                                     "splash",
-                                     "mitigations",
-                                     "numa"});
+// Of variables that only begin as those of drivers and libraries do: machines and addresses.
+constexpr auto kMachine = std::to_array<std::string_view>(
+    {"SERVER", "NODE", "ORIGIN", "REMOTE", "PEER", "MASTER", "COORDINATOR", "ENDPOINT", "CLUSTER",
+     "DOMAIN", "USER", "NAME", "MAIL", "PROJECT", "COMMENT"});
 constexpr auto kLogWords = std::to_array<std::string_view>({"NVRM",
                                                             "nvidia",
                                                             "nvlink",
@@ -206,10 +179,6 @@ constexpr auto kPrograms = std::to_array<std::string_view>(
 constexpr auto kCompiles = std::to_array<std::string_view>(
     {"ninja", "nvcc", "cicc", "cudafe++", "ptxas", "fatbinary", "cc1plus"});
 
-// Whether something is being installed is asked.
-constexpr auto kInstalls =
-    std::to_array<std::string_view>({"dpkg", "apt", "apt-get", "unattended-upgr"});
-
 template <typename Words>
 bool begins_with_any(std::string_view text, const Words& words) {
   return std::any_of(words.begin(), words.end(),
@@ -218,32 +187,69 @@ bool begins_with_any(std::string_view text, const Words& words) {
 
 bool is_told(std::string_view name) {
   if (contains_any(name, kSecret)) return false;
-  return std::find(kTold.begin(), kTold.end(), name) != kTold.end() || name.ends_with("_DEVICE") ||
-         begins_with_any(name, kToldPrefixes);
+  if (std::find(kTold.begin(), kTold.end(), name) != kTold.end()) return true;
+  return name.ends_with("IFNAME") || name == "OLLAMA_ORIGINS" || name == "OLLAMA_REMOTES" ||
+         ((name.ends_with("_DEVICE") || begins_with_any(name, kToldPrefixes)) &&
+          !contains_any(name, kMachine));
 }
 
-/// "python3[4711]: segfault …" → "…[4711]: segfault …"
+/// "10.0.0.7:1234", "gpu7.corp.example": of four numbers, or of words with dots, and no file.
+bool is_address(std::string_view word) {
+  word = word.substr(0, word.find(':'));
+  const auto parts = split(word, '.');
+  if (parts.size() < 2 || word.find('/') != std::string_view::npos) return false;
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == part.npos;
+  };
+  if (parts.size() == 4 && std::all_of(parts.begin(), parts.end(), is_number)) return true;
+  constexpr auto kFiles = std::to_array<std::string_view>(
+      {"so", "py", "json", "xml", "txt", "conf", "toml", "yaml", "yml", "bin", "cfg", "log"});
+  const std::string_view last = parts.back();
+  return word.find(".so.") == word.npos && last.size() > 1 &&
+         std::all_of(last.begin(), last.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }) &&
+         std::find(kFiles.begin(), kFiles.end(), last) == kFiles.end();
+}
+
+/// Ollama's are told as what they are set to where that is a switch, a number or a file; any other
+/// one may be a list of hosts.
+bool is_plain_setting(std::string_view value) {
+  constexpr auto kWords = std::to_array<std::string_view>({"true", "false", "on", "off"});
+  return value.starts_with('/') || value.starts_with("cpu") || value.starts_with("cuda") ||
+         value.starts_with("rocm") || value.find_first_not_of("0123456789.-hms") == value.npos ||
+         std::find(kWords.begin(), kWords.end(), value) != kWords.end();
+}
+
+std::string told_value(std::string_view name, const std::string& value) {
+  if (value.find("://") != std::string::npos ||
+      (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
+      (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))
+    return "…";
+  if (std::find(kTold.begin(), kTold.end(), name) != kTold.end()) return value;
+  for (std::size_t at = 0; at < value.size();) {
+    const std::size_t end = std::min(value.find_first_of(" ,;=", at), value.size());
+    if (is_address(std::string_view(value).substr(at, end - at)) || value.find('@') < end)
+      return "…";
+    at = end + 1;
+  }
+  return value;
+}
+
+/// "python3[4711]: segfault …" → "…[4711]: segfault …"; also "traps: python3[4711] general …".
 std::string without_word_before_pid(std::string_view line) {
   for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const auto end = line.find_first_not_of("0123456789", at + 1);
-    if (end == at + 1 || end == std::string_view::npos || !line.substr(end).starts_with("]:"))
+    if (end == at + 1 || end == std::string_view::npos ||
+        !(line.substr(end).starts_with("]:") || line.substr(end).starts_with("] ") ||
+          line.substr(end) == "]"))
       continue;
-    const auto blank = line.substr(0, at).find_last_of(" \t");
+    const std::size_t last = line.substr(0, at).find_last_not_of(' ');
+    if (last == std::string_view::npos) continue;
+    const auto blank = line.substr(0, last).find_last_of(" \t");
     const std::size_t begin = blank == std::string_view::npos ? 0 : blank + 1;
     return std::string(line.substr(0, begin)) + "…" + std::string(line.substr(at));
   }
   return std::string(line);
-}
-
-/// Only what rules ask of it, and that something else stood there.
-std::string redacted_command_line(std::string_view text) {
-  std::string told;
-  for (const std::string_view word : split(trim(text), ' ')) {
-    if (word.empty()) continue;
-    if (!told.empty()) told += ' ';
-    told += begins_with_any(word, kToldParameters) ? std::string(word) : "…";
-  }
-  return told + "\n";
 }
 
 std::string replaced(std::string_view line, std::string_view begin, char end) {
@@ -278,62 +284,30 @@ std::string without_ended_name(std::string_view line) {
 std::string without_process_name(std::string_view line) {
   if (contains_any(line, std::to_array<std::string_view>({"oom-kill:", "Out of memory: Killed"})))
     return without_ended_name(line);
-  return line.find("blocked for more than") == std::string_view::npos
-             ? replaced(without_word_before_pid(line), "name=", ',')
-             : replaced(line, "task ", ':');
-}
-
-}  // namespace
-
-std::string redacted_hosts(std::string_view text, std::string_view own) {
-  std::string told;
-  for (const std::string_view line : split(text, '\n')) {
-    std::string row(line.substr(0, line.find('#'))), kept;
-    std::replace(row.begin(), row.end(), '\t', ' ');
-    bool is_wanted = false;
-    for (const std::string_view word : split(row, ' ')) {
-      if (word.empty()) continue;
-      const bool is_own = !kept.empty() && word == own;
-      const bool is_plain =
-          is_own || kept.empty() || word.starts_with("localhost") || word.starts_with("ip6-");
-      is_wanted = is_wanted || (!kept.empty() && is_plain);
-      kept += (kept.empty() ? "" : " ") + (is_own ? "HOST" : is_plain ? std::string(word) : "…");
+  if (line.find("blocked for more than") != std::string_view::npos)
+    return replaced(line, "task ", ':');
+  std::string told = without_word_before_pid(line);
+  // A name may have a comma; what follows it in an Xid begins with a blank.
+  if (const auto at = told.find(", name="); at != std::string::npos) {
+    const auto stop = told.find(", ", at + 7);
+    told.replace(at + 7, (stop == std::string::npos ? told.size() : stop) - at - 7, "…");
+  } else {
+    told = replaced(told, "name=", ',');
+  }
+  // amdgpu's, i915's and the kernel's own ways to say who it was.
+  for (const auto& [begin, end] :
+       {std::pair("rocess ", " pid"), std::pair("thread ", " pid"), std::pair("Comm: ", " "),
+        std::pair("comm=\"", "\""), std::pair("Lockdown: ", ":"), std::pair(", in ", " […")}) {
+    for (auto at = told.find(begin); at != std::string::npos; at = told.find(begin, at)) {
+      at += std::string_view(begin).size();
+      const auto stop = told.find(end, at);
+      if (stop != std::string::npos && stop > at) told.replace(at, stop - at, "…");
     }
-    if (is_wanted) told += kept + "\n";
   }
   return told;
 }
 
-std::string redacted_file(std::string_view path, std::string_view text) {
-  if (path == "/proc/cmdline") return redacted_command_line(text);
-  if (path == "/proc/stat") {
-    const auto at = text.find("btime ");
-    return at == std::string_view::npos
-               ? ""
-               : std::string(text.substr(at, text.find('\n', at) - at)) + "\n";
-  }
-  // Not who built it, and where.
-  if (path == "/proc/version") return fmt::format("Linux version ({})\n", kernel_compiler(text));
-  const auto parts = split(path, '/');  // "", "proc", "4711", "stat"
-  if (parts.size() != 4 || parts[1] != "proc" || parts[2].empty() ||
-      parts[2].find_first_not_of("0123456789") != std::string_view::npos)
-    return redacted_settings(path, text);
-  // Which of NVIDIA's daemons run is what a rule asks, and whether something compiles.
-  const auto told = [](std::string_view name) {
-    const std::string_view word = name.substr(0, name.find_first_of(")\n"));
-    return name.starts_with("nv-") || name.starts_with("nvidia-") ||
-           std::find(kCompiles.begin(), kCompiles.end(), word) != kCompiles.end() ||
-           std::find(kInstalls.begin(), kInstalls.end(), word) != kInstalls.end() ||
-           (word.starts_with("python") &&
-            word.find_first_not_of("0123456789.", 6) == std::string_view::npos);
-  };
-  if (parts[3] == "comm") return told(text) ? std::string(text) : "…\n";
-  if (parts[3] != "stat") return std::string(text);
-  const auto open = text.find('('), close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return "";
-  if (told(text.substr(open + 1))) return std::string(text);
-  return std::string(text.substr(0, open + 1)) + "…" + std::string(text.substr(close));
-}
+}  // namespace
 
 Environment redacted_environment(const Environment& environment, std::set<std::string>& dropped) {
   Environment told;
@@ -341,10 +315,13 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     if (std::find(kToldAsSet.begin(), kToldAsSet.end(), name) != kToldAsSet.end())
       told.emplace(
           name, value.empty() || value == "localhost" || value.starts_with("127.") ? value : "…");
+    // Of a Docker without root it is a socket in this user's own folder.
+    else if (name == "DOCKER_HOST")
+      told.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
     else if (std::find(kIndices.begin(), kIndices.end(), name) != kIndices.end())
       told.emplace(name, without_hosts(value));
     else if (is_told(name))
-      told.emplace(name, value.find("://") == std::string::npos ? value : "…");
+      told.emplace(name, told_value(name, value));
     else
       dropped.insert(name);
   }
@@ -354,8 +331,13 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
 std::string redacted_log(std::string_view log) {
   std::string told;
   for (const std::string_view line : split(log, '\n'))
-    if (contains_any(line, kLogWords) && line.find("Command line:") == std::string_view::npos)
-      told += without_process_name(line) + "\n";
+    if (contains_any(line, kLogWords) && line.find("ommand line:") == line.npos &&
+        line.find("audit") == line.npos && line.find("apparmor=") == line.npos) {
+      // "Nov 23 01:28:19 gpu7 kernel: NVRM: …"
+      const auto kernel = line.find(" kernel: ");
+      const bool is_told_by_host = kernel < 64 && !line.starts_with('[');
+      told += without_process_name(is_told_by_host ? line.substr(kernel + 9) : line) + "\n";
+    }
   return told;
 }
 

@@ -1,5 +1,4 @@
-// What files of a machine tell in a bundle: what rules ask of them. Of others, and of what nobody
-// could look through, no password that stands in an address.
+// What settings of programs, services and packages tell in a bundle: what rules ask of them.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,71 +8,103 @@
 #include "doctor/config_lines.hpp"
 #include "doctor/contains_any.hpp"
 #include "doctor/facts/nvidia.hpp"
+#include "doctor/facts/package_builds.hpp"
 #include "doctor/facts/package_index.hpp"
 #include "doctor/facts/platform.hpp"
 #include "doctor/redact.hpp"
+#include "doctor/told_names.hpp"
 
 namespace berth::doctor {
 namespace {
 
-constexpr auto kEngineWords = std::to_array<std::string_view>(
-    {"nvidia", "runtime", "cgroup", "cdi", "userns", "exec-opts", "features", "shm-size",
-     "containerd", "version", "plugins", "imports", "runc"});
 constexpr auto kMetadataKeys = std::to_array<std::string_view>(
     {"Metadata-Version", "Name", "Version", "Requires-Dist", "Requires-Python", "Provides-Extra"});
 
-/// "https://lin:secret@host/…" → "https://…@host/…".
-std::string without_user_info(std::string_view text) {
-  std::string told;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t scheme = text.find("://", at);
-    const std::size_t host = scheme == std::string_view::npos ? text.size() : scheme + 3;
-    told += text.substr(at, host - at);
-    const std::size_t end = std::min(text.find_first_of(" \t\r\n\"'<>/", host), text.size());
-    const std::size_t mark = text.substr(host, end - host).rfind('@');
-    const bool has_user = host < text.size() && mark != std::string_view::npos;
-    if (has_user) told += "…";
-    at = has_user ? host + mark : host;
-  }
-  return told;
+bool is_engine_word(std::string_view word) {
+  if (word.find("://") != std::string_view::npos) return false;
+  if (is_common(word)) return true;
+  const std::size_t equals = word.find('=');  // "native.cgroupdriver=systemd"
+  return equals != std::string_view::npos && is_common(word.substr(0, equals)) &&
+         is_common(word.substr(equals + 1));
 }
 
-/// Of JSON and TOML of container engines: quoted words that no rule asks for become "…". Line by
-/// line and without comments, so that no lonely quote turns words inside out.
+/// What a path leads to, where its folders are somebody's own.
+std::string engine_word(std::string_view word) {
+  if (is_engine_word(word)) return std::string(word);
+  const std::string_view last = word.substr(word.rfind('/') + 1);
+  return word.starts_with('/') && is_common(last) ? "/…/" + std::string(last) : "…";
+}
+
+/// Of JSON, TOML and INI of container engines: words that no engine and no driver has become "…".
+/// Line by line and without comments, so that no lonely quote turns words inside out.
 std::string engine_settings(std::string_view text) {
   std::string told;
   for (const std::string_view line : split(text, '\n')) {
     if (!told.empty()) told += '\n';
     for (std::size_t at = 0; at < line.size();) {
-      const std::size_t quote = std::min(line.find_first_of("\"'#", at), line.size());
-      told += line.substr(at, quote - at);
-      if (quote == line.size() || line[quote] == '#') break;
-      const std::size_t end = std::min(line.find(line[quote], quote + 1), line.size());
-      const std::string_view word = line.substr(quote + 1, end - quote - 1);
-      const bool is_asked = word.find("://") == std::string_view::npos &&
-                            (word == "cri" || contains_any(word, kEngineWords));
-      told += line[quote] + (is_asked || word.empty() ? std::string(word) : "…");
-      if (end < line.size()) told += line[end];
-      at = end + 1;
+      const char c = line[at];
+      if (c == '#') break;
+      if (c == '"' || c == '\'') {
+        const std::size_t end = std::min(line.find(c, at + 1), line.size());
+        told += c + engine_word(line.substr(at + 1, end - at - 1));
+        if (end < line.size()) told += c;
+        at = end + 1;
+        continue;
+      }
+      constexpr std::string_view kBetween = " \t\r=,[]{}:.";
+      if (kBetween.find(c) != std::string_view::npos) {
+        told += c;
+        ++at;
+        continue;
+      }
+      const std::size_t end = std::min(line.find_first_of(" \t\r=,[]{}:\"'#.", at), line.size());
+      told += engine_word(line.substr(at, end - at));
+      at = end;
     }
   }
   return told;
 }
 
-/// "- TOKEN=secret" of what a device brings into a container.
-std::string without_values(std::string_view text) {
-  std::string told;
-  for (std::string_view line : split(text, '\n')) {
-    std::string kept(line);
-    for (auto at = kept.find('='); at != std::string::npos; at = kept.find('=', at + 1)) {
-      const auto begin = kept.find_last_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", at - 1);
-      const std::size_t from = at == 0 ? 0 : begin == std::string::npos ? 0 : begin + 1;
-      const std::string name = kept.substr(from, at - from);
-      if (name.empty() || name.starts_with("NVIDIA_") || name.starts_with("CUDA_")) continue;
-      const std::size_t end = std::min(kept.find_first_of("\"',]", at), kept.size());
-      kept.replace(at + 1, end - at - 1, "…");
+bool is_makers(std::string_view kind) {
+  return kind.starts_with("nvidia.com/") || kind.starts_with("amd.com/") ||
+         kind.starts_with("intel.com/") || kind.find(".nvidia.com/") != kind.npos;
+}
+
+/// Of a CDI specification its kind, its devices, and the files that must be there; in the form of
+/// lines, whatever it had.
+std::string device_specification(std::string_view text) {
+  std::string lines(text), told;
+  if (trim(text).starts_with('{'))
+    std::replace_if(
+        lines.begin(), lines.end(),
+        [](char c) { return c == '{' || c == '}' || c == '[' || c == ']' || c == ','; }, '\n');
+  const auto plain = [](std::string_view word) {
+    word = trim(word);
+    while (!word.empty() && (word.front() == '"' || word.front() == '\'')) word.remove_prefix(1);
+    while (!word.empty() && (word.back() == '"' || word.back() == '\'')) word.remove_suffix(1);
+    return word;
+  };
+  for (std::string_view line : split(lines, '\n')) {
+    line = trim(line);
+    while (line.starts_with("- ")) line = trim(line.substr(2));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = plain(line.substr(0, colon));
+    std::string value(plain(line.substr(colon + 1)));
+    const bool is_path = key == "hostPath" || key == "path";
+    if (key == "kind" && !(is_makers(value) && is_common(value.substr(value.find('/') + 1))))
+      value = "other/device";
+    if (key == "name" && !is_common(value) && !value.starts_with("GPU-") &&
+        !value.starts_with("MIG-"))
+      value = "…";
+    if (is_path && !value.starts_with("/usr/lib/wsl/") &&
+        !is_common(value.substr(0, value.find(".so")))) {
+      const std::string_view file = std::string_view(value).substr(value.rfind('/') + 1);
+      if (!file.starts_with("lib") && !file.starts_with("nvidia")) continue;
+      if (!is_common(value.substr(0, value.rfind('/')))) continue;
     }
-    told += (told.empty() ? "" : "\n") + kept;
+    if (key == "kind" || key == "devices" || key == "name" || key == "major" || is_path)
+      told += std::string(key) + ": " + value + "\n";
   }
   return told;
 }
@@ -88,21 +119,6 @@ std::string package_metadata(std::string_view text) {
     told += address == std::string_view::npos ? std::string(line)
                                               : std::string(line.substr(0, address)) + " @ …";
     told += "\n";
-  }
-  return told;
-}
-
-/// Of /proc/PID/mountinfo where something is mounted, how, and as which kind: servers, their
-/// folders and passwords stand in the rest.
-std::string mounts(std::string_view text) {
-  std::string told;
-  for (const std::string_view line : split(text, '\n')) {
-    const auto words = split(line, ' ');
-    if (words.size() < 6) continue;
-    const auto dash = std::find(words.begin(), words.end(), "-");
-    for (const std::size_t at : {0, 1, 2, 3, 4, 5})
-      told += (at == 3 ? std::string("/") : std::string(words[at])) + " ";
-    told += "- " + std::string(dash + 1 < words.end() ? dash[1] : "…") + " … …\n";
   }
   return told;
 }
@@ -225,6 +241,78 @@ std::string slurms_gpus(std::string_view text) {
   return told;
 }
 
+/// {"cuda": {"version": "12.5.82"}}.
+std::string toolkit_version(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json told = nlohmann::json::object();
+  if (document.is_object() && document.contains("cuda") && document["cuda"].is_object() &&
+      document["cuda"].contains("version") && document["cuda"]["version"].is_string())
+    told["cuda"] = {{"version", document["cuda"]["version"]}};
+  return told.dump() + "\n";
+}
+
+/// Where a wheel came from: its name says what it was built for.
+std::string wheel_address(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json told = nlohmann::json::object();
+  if (document.is_object() && document.contains("url") && document["url"].is_string()) {
+    const std::string url = document["url"].get<std::string>();
+    told["url"] =
+        url.starts_with("file:") ? "file:///…" + url.substr(url.rfind('/')) : without_hosts(url);
+  }
+  return told.dump() + "\n";
+}
+
+/// NCCL's variables, told as they are where they stand in the environment.
+std::string nccl_settings(std::string_view text) {
+  std::string told;
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view row = trim(line.substr(0, line.find('#')));
+    const std::size_t equals = row.find('=');
+    if (!row.starts_with("NCCL_") || equals == std::string_view::npos) continue;
+    std::set<std::string> dropped;
+    for (const auto& [name, value] :
+         redacted_environment({{std::string(trim(row.substr(0, equals))),
+                                std::string(trim(row.substr(equals + 1)))}},
+                              dropped))
+      told += name + "=" + value + "\n";
+  }
+  return told;
+}
+
+std::string environment_settings(std::string_view text) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"home", "version", "version_info", "uv", "include-system-site-packages"});
+  return lines_of(text, [&](std::string_view line) {
+    const std::string_view key = trim(line.substr(0, line.find('=')));
+    return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+  });
+}
+
+/// What a package says of its own build; of the machine that built it nothing.
+std::string package_build(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (document.is_object()) {
+    nlohmann::json told = nlohmann::json::object();
+    if (document.contains("version")) told["version"] = document["version"];
+    return told.dump() + "\n";
+  }
+  return lines_of(text, [](std::string_view line) {
+    return !line.starts_with('#') &&
+           contains_any(line, std::to_array<std::string_view>(
+                                  {"cuda", "cudnn", "sm_", "compute_", "package_name"}));
+  });
+}
+
+std::string torch_version(std::string_view text) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"__version__", "cuda", "hip", "xpu", "debug"});
+  return lines_of(text, [&](std::string_view line) {
+    const std::string_view name = trim(line.substr(0, line.find_first_of(":=")));
+    return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  });
+}
+
 /// The program that it starts, and none of what it is started with.
 std::string notebook_kernel(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
@@ -255,14 +343,16 @@ std::string redacted_group(std::string_view text, std::string_view user) {
   return "";
 }
 
-std::string redacted_settings(std::string_view path, std::string_view text) {
-  if (text.find('\0') != std::string_view::npos) return std::string(text);
+std::optional<std::string> redacted_settings(std::string_view path, std::string_view text) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
+  const auto begins = [&](std::string_view word) {
+    return lines_of(text, [word](std::string_view line) { return line.starts_with(word); });
+  };
   if (name == "hostname") return "HOST\n";
-  if (name == "mountinfo") return mounts(text);
-  if (name == "daemon.json" || path.find("/containerd/") != std::string_view::npos)
+  if (name == "daemon.json" || path.find("/containerd/") != path.npos ||
+      path.find("/crio/") != path.npos || path == "/etc/nvidia-container-runtime/config.toml")
     return engine_settings(text);
-  if (path.find("/cdi/") != std::string_view::npos) return without_values(text);
+  if (path.find("/cdi/") != path.npos) return device_specification(text);
   if (name == "METADATA" || name == "PKG-INFO" || name.ends_with(".egg-info"))
     return package_metadata(text);
   if (name == "RECORD")
@@ -273,21 +363,38 @@ std::string redacted_settings(std::string_view path, std::string_view text) {
     return lines_of(text, [](std::string_view line) {
       return contains_any(line, std::to_array<std::string_view>({"cospi", "sinpi", "rsqrt"}));
     });
-  if (name == "nccl.conf" || name == ".nccl.conf")
-    return lines_of(text, [](std::string_view line) { return line.starts_with("NCCL_"); });
+  if (name == "host_config.h")
+    return lines_of(text, [](std::string_view line) {
+      return line.find("gcc versions later than ") != line.npos;
+    });
+  if (name == "patchlevel.h") return begins("#define PY_VERSION ");
+  if (name == "version.txt") return begins("CUDA Version ");
+  if (name == "version.json") return toolkit_version(text);
+  if (name == "nccl.conf" || name == ".nccl.conf") return nccl_settings(text);
   if (name == "gres.conf") return slurms_gpus(text);
   if (path == "/etc/group") return redacted_group(text, "ollama");
   if (path == kPackagesFile) return asked_packages(text);
-  if (name.ends_with(".icd")) return std::string(text.substr(0, text.find('\n'))) + "\n";
-  if (path.find("/ollama.service") != std::string_view::npos) return ollamas_settings(text);
+  if (name.ends_with(".icd"))
+    return std::string(text.find("nvidia") < text.find('\n') ? "libnvidia-opencl.so.1\n" : "…\n");
+  if (path.find("/ollama.service") != path.npos) return ollamas_settings(text);
   if (is_ollamas_settings(path)) return ollamas_file(text);
+  if (is_package_settings(path)) return told_settings(text);
   if (name == "kernel.json") return notebook_kernel(text);
-  if (name == "direct_url.json") return without_hosts(text);
-  if (name == "pyvenv.cfg")
-    return lines_of(text, [](std::string_view line) { return !line.starts_with("command"); });
-  if (name == "version.py")
+  if (name == "direct_url.json") return wheel_address(text);
+  if (name == "pyvenv.cfg") return environment_settings(text);
+  if (path.ends_with("/torch/version.py")) return torch_version(text);
+  if (is_package_build(path)) return package_build(text);
+  if (name == ".python-version" || (name == "version" && path.find("pyenv") != path.npos))
     return lines_of(text, [](std::string_view line) { return !line.starts_with('#'); });
-  return without_user_info(text);
+  if (text.starts_with("#!")) return std::string(text.substr(0, text.find('\n'))) + "\n";
+  if (text ==
+      "\x7f"
+      "ELF")
+    return std::string(text);
+  // ROCm's, a number alone.
+  if (path.ends_with("/.info/version") && text.find_first_not_of("0123456789.-\n") == text.npos)
+    return std::string(text);
+  return std::nullopt;
 }
 
 }  // namespace berth::doctor

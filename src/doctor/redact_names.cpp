@@ -80,6 +80,23 @@ std::pair<std::size_t, std::size_t> serial_in(std::string_view text) {
                                     : std::pair<std::size_t, std::size_t>();
 }
 
+/// How long the address or number is that the text begins with: "00:11:22:33:44:55",
+/// "enx001122334455", "3f2504e0-4f89-11d3-9a0c-0305e82c3301"; 0 it is none.
+std::size_t address_at(std::string_view text) {
+  const auto matches = [&](std::string_view shape) {
+    if (text.size() < shape.size()) return false;
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      if (shape[i] == 'h' ? !is_hex(text[i]) : text[i] != shape[i]) return false;
+    return text.size() == shape.size() || !in_word(text[shape.size()]);
+  };
+  // The variable's of Secure Boot, the same on every machine.
+  if (text.starts_with("8be4df61-93ca-11d2-aa0d-00e098032b8c")) return 0;
+  for (const std::string_view shape : {"hh:hh:hh:hh:hh:hh", "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh",
+                                       "enxhhhhhhhhhhhh", "wlxhhhhhhhhhhhh", "wwxhhhhhhhhhhhh"})
+    if (matches(shape)) return shape.size();
+  return 0;
+}
+
 /// Where the next part of a path stands: what it would name.
 struct Place {
   enum class Names { kAnything, kPerson, kMachine } names = Names::kAnything;
@@ -260,6 +277,9 @@ std::vector<std::string> Redaction::report() const {
   for (const auto& [name, one] : names_)
     if (one.times > 0) times[{one.by.size(), one.by}] += one.times;
   if (devices_ > 0) times[{0, "GPU-…"}] = devices_;
+  if (!units_.empty())
+    times[{0, std::string(tr("addresses and numbers of devices"))}] =
+        static_cast<int>(units_.size());
   for (const auto& [serial, by] : serials_) times[{by.size(), by}] += 1;
   std::vector<std::string> lines;
   for (const auto& [by, count] : times)
@@ -288,6 +308,22 @@ std::string Redaction::device(std::string_view name) {
   return out;
 }
 
+/// A network card's address, a disk's or a machine's number, each by another one as long, which is
+/// the same everywhere.
+std::string Redaction::unit(std::string_view name) {
+  const auto [found, is_new] = units_.try_emplace(std::string(name), "");
+  if (!is_new) return found->second;
+  std::string digits = fmt::format("{:x}", units_.size());
+  std::string by(name);
+  const std::size_t from = is_hex(name[0]) && is_hex(name[1]) ? 0 : 3;  // "enx"
+  for (std::size_t i = by.size(); i-- > from;)
+    if (is_hex(by[i])) {
+      by[i] = digits.empty() ? '0' : digits.back();
+      if (!digits.empty()) digits.pop_back();
+    }
+  return found->second = by;
+}
+
 /// Names of GPUs and numbers of boards, each by another one.
 std::string Redaction::without_devices(std::string_view text) {
   std::string out;
@@ -302,6 +338,11 @@ std::string Redaction::without_devices(std::string_view text) {
         at += end;
         continue;
       }
+    }
+    if (const std::size_t size = begins ? address_at(rest) : 0; size > 0) {
+      out += unit(rest.substr(0, size));
+      at += size;
+      continue;
     }
     if (const auto [begin, size] = begins ? serial_in(rest) : std::pair<std::size_t, std::size_t>();
         size > 0) {

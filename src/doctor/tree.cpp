@@ -211,7 +211,16 @@ Fact<std::string> Tree::read_from(const std::string& path, std::size_t limit, bo
   }
   if (recording_) {
     note_links(path);
-    recording_->files[path] = {text.size(), {{0, text}}};
+    // A look at the beginning takes nothing away of what was read before.
+    Recording::File& file = recording_->files[path];
+    std::string& read = file.parts[0];
+    char more = 0;
+    if (text.size() >= read.size()) {
+      file.is_cut =
+          !from_end && limit > 1024 && text.size() == limit && ::read(fd.get(), &more, 1) == 1;
+      read = text;
+    }
+    if (file.parts.size() == 1) file.size = read.size();
   }
   return text;
 }
@@ -325,10 +334,12 @@ void Tree::note_links(std::string path) const {
 
 void Tree::note(const std::string& path, const Node& node) const {
   note_links(path);
-  if (node.type == NodeType::kFolder)
+  if (node.type == NodeType::kFolder) {
     recording_->folders[path];
-  else if (node.type == NodeType::kFile) {
-    recording_->files[path].size = node.size;
+    recording_->looked_at.insert(path);
+  } else if (node.type == NodeType::kFile) {
+    // What was read of it tells its size better than the kernel, whose own files have none.
+    if (Recording::File& file = recording_->files[path]; file.parts.empty()) file.size = node.size;
     // An empty file of a bundle says nothing of the content, which matters of libraries alone.
     if (node.is_empty && path.find(".so") != std::string::npos)
       recording_->specials[path].node = node;

@@ -27,6 +27,9 @@ struct PackageBuild {
 /// behind it.
 [[nodiscard]] PackageBuild parse_package_build(std::string_view package, std::string_view text);
 
+/// Whether it is such a file.
+[[nodiscard]] bool is_package_build(std::string_view path);
+
 [[nodiscard]] Fact<std::vector<PackageBuild>> collect_package_builds(const Tree& tree,
                                                                      const PythonFacts& python);
 

@@ -51,6 +51,8 @@ struct PackageSources {
   [[nodiscard]] const PackageIndex& of(const PythonFacts& python) const;
 };
 
+/// An address as it is written, without users, passwords and tokens; `from` says where it stands.
+[[nodiscard]] IndexAddress index_address(std::string_view text, const std::string& from);
 /// Of their settings what rules ask: that an index is configured, and how its address ends; no host
 /// that is not everybody's, no user, password or token, and no other key's value.
 [[nodiscard]] std::string told_settings(std::string_view settings);

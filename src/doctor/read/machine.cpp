@@ -200,14 +200,20 @@ Fact<int> read_l4t(const Tree& tree) {
   return number ? Fact<int>(static_cast<int>(*number)) : Fact<int>();
 }
 
-/// No supply from outside is on.
+/// No supply from outside is on. A mouse or headphones have a battery of their own (scope: Device),
+/// and may say that this is online; so may the machine's own.
+/// https://docs.kernel.org/power/power_supply_class.html
 Fact<bool> read_battery(const Tree& tree) {
   const std::string folder = "/sys/class/power_supply";
   const auto names = tree.list(folder, 100);
   if (names.is_unreadable()) return names.why();
   Fact<bool> on_battery;
   for (const std::string& name : names.value_or({})) {
-    const std::string online = tree.line(folder + "/" + name + "/online").value_or("");
+    const auto says = [&](const char* file) {
+      return tree.line(folder + "/" + name + file).value_or("");
+    };
+    if (says("/scope") == "Device" || says("/type") == "Battery") continue;
+    const std::string online = says("/online");
     if (online == "1") return false;
     if (online == "0") on_battery = true;
   }

@@ -104,6 +104,11 @@ std::string cuda_of_number(std::string_view digits) {
 
 }  // namespace
 
+bool is_package_build(std::string_view path) {
+  return std::any_of(kFiles.begin(), kFiles.end(),
+                     [&](const OwnWords& row) { return path.ends_with(row.file); });
+}
+
 PackageBuild parse_package_build(std::string_view package, std::string_view text) {
   PackageBuild build;
   build.package = package;

@@ -18,30 +18,6 @@ std::string variable(const Fact<Environment>& environment, const char* name) {
   return found == environment->end() ? "" : std::string(trim(found->second));
 }
 
-IndexAddress address(std::string_view text, const std::string& from) {
-  IndexAddress out{std::string(trim(text)), from};
-  const std::size_t host = out.url.find("://");
-  if (host == std::string::npos) return out;
-  const std::size_t end = out.url.find_first_of("/?#", host + 3);
-  const std::size_t at = out.url.rfind('@', end);
-  if (at != std::string::npos && at > host) {
-    out.url.erase(host + 3, at + 1 - (host + 3));
-    out.has_secret = true;
-  }
-  // conda's tokens stand in the path, and one may hide behind a question mark, too.
-  if (const std::size_t token = out.url.find("/t/", host); token != std::string::npos) {
-    const std::size_t after = out.url.find('/', token + 3);
-    out.url.erase(token, after == std::string::npos ? after : after - token);
-    out.has_secret = true;
-  }
-  if (const std::size_t query = out.url.find_first_of("?#"); query != std::string::npos) {
-    out.url.erase(query);
-    out.has_secret = true;
-  }
-  while (out.url.ends_with('/')) out.url.pop_back();
-  return out;
-}
-
 void add_all(std::string_view list, const std::string& from, std::vector<IndexAddress>& into) {
   std::string word;
   for (const char c : std::string(list) + " ") {
@@ -51,7 +27,7 @@ void add_all(std::string_view list, const std::string& from, std::vector<IndexAd
       // "name=https://…" is how uv names an index.
       const std::size_t equals = word.find('=');
       if (equals != std::string::npos && equals < word.find("://")) word.erase(0, equals + 1);
-      if (into.size() < 20) into.push_back(address(word, from));
+      if (into.size() < 20) into.push_back(index_address(word, from));
       word.clear();
     }
   }
@@ -116,7 +92,7 @@ void read_pip_file(const Tree& tree, const std::string& path, PackageIndex& inde
     each_setting(*text,
                  [&](const std::string& section, const std::string& key, const std::string& value) {
                    if (section != wanted) return;
-                   if (key == "index-url") index.main = address(value, path);
+                   if (key == "index-url") index.main = index_address(value, path);
                    if (key == "extra-index-url") {
                      index.extra.clear();
                      add_all(value, path, index.extra);
@@ -156,7 +132,7 @@ PackageIndex read_pip(const Tree& tree, const Fact<Environment>& environment,
     for (const std::string& file : files) read_pip_file(tree, file, index);
   }
   if (const std::string url = variable(environment, "PIP_INDEX_URL"); !url.empty())
-    index.main = address(url, "PIP_INDEX_URL");
+    index.main = index_address(url, "PIP_INDEX_URL");
   if (const std::string more = variable(environment, "PIP_EXTRA_INDEX_URL"); !more.empty()) {
     index.extra.clear();
     add_all(more, "PIP_EXTRA_INDEX_URL", index.extra);
@@ -172,7 +148,7 @@ void add_quoted(std::string_view list, const std::string& from, std::vector<Inde
   while ((at = list.find_first_of("\"'", at)) != std::string_view::npos) {
     const std::size_t end = list.find(list[at], at + 1);
     if (end == std::string_view::npos) return;
-    if (into.size() < 20) into.push_back(address(list.substr(at + 1, end - at - 1), from));
+    if (into.size() < 20) into.push_back(index_address(list.substr(at + 1, end - at - 1), from));
     at = end + 1;
   }
 }
@@ -186,9 +162,9 @@ struct UvIndex {
 void add_uv_index(const UvIndex& one, const std::string& path, PackageIndex& index) {
   if (one.url.empty() || one.only_where_named) return;
   if (one.is_default)
-    index.main = address(one.url, path);
+    index.main = index_address(one.url, path);
   else if (index.extra.size() < 20)
-    index.extra.push_back(address(one.url, path));
+    index.extra.push_back(index_address(one.url, path));
 }
 
 void read_uv_file(const Tree& tree, const std::string& path, PackageIndex& index) {
@@ -209,7 +185,7 @@ void read_uv_file(const Tree& tree, const std::string& path, PackageIndex& index
                    return;
                  }
                  if (!section.empty() && section != "[pip]") return;
-                 if (key == "index-url") index.main = address(unquoted(value), path);
+                 if (key == "index-url") index.main = index_address(unquoted(value), path);
                  if (key == "extra-index-url") add_quoted(value, path, index.extra);
                  if (key == "no-index") index.no_index = value.starts_with("true");
                });
@@ -259,10 +235,10 @@ std::vector<std::string> channels_in(std::string_view text) {
       const std::string_view rest = trim(bare.substr(9));
       if (!rest.starts_with('[')) continue;
       for (const std::string_view one : split(rest.substr(1, rest.find(']') - 1), ','))
-        if (!trim(one).empty()) channels.push_back(address(unquoted(one), "").url);
+        if (!trim(one).empty()) channels.push_back(index_address(unquoted(one), "").url);
       inside = false;
     } else if (inside && bare.front() == '-') {
-      if (channels.size() < 20) channels.push_back(address(unquoted(bare.substr(1)), "").url);
+      if (channels.size() < 20) channels.push_back(index_address(unquoted(bare.substr(1)), "").url);
     } else {
       inside = false;
     }
@@ -275,7 +251,7 @@ CondaChannels read_conda(const Tree& tree, const Fact<Environment>& environment,
   CondaChannels found;
   if (const std::string list = variable(environment, "CONDA_CHANNELS"); !list.empty()) {
     for (const std::string_view one : split(list, ','))
-      if (!trim(one).empty()) found.channels.push_back(address(one, "").url);
+      if (!trim(one).empty()) found.channels.push_back(index_address(one, "").url);
     found.from = "CONDA_CHANNELS";
     return found;
   }
@@ -316,6 +292,30 @@ bool is_public(const std::string& url) {
 
 }  // namespace
 
+IndexAddress index_address(std::string_view text, const std::string& from) {
+  IndexAddress out{std::string(trim(text)), from};
+  const std::size_t host = out.url.find("://");
+  if (host == std::string::npos) return out;
+  const std::size_t end = out.url.find_first_of("/?#", host + 3);
+  const std::size_t at = out.url.rfind('@', end);
+  if (at != std::string::npos && at > host) {
+    out.url.erase(host + 3, at + 1 - (host + 3));
+    out.has_secret = true;
+  }
+  // conda's tokens stand in the path, and one may hide behind a question mark, too.
+  if (const std::size_t token = out.url.find("/t/", host); token != std::string::npos) {
+    const std::size_t after = out.url.find('/', token + 3);
+    out.url.erase(token, after == std::string::npos ? after : after - token);
+    out.has_secret = true;
+  }
+  if (const std::size_t query = out.url.find_first_of("?#"); query != std::string::npos) {
+    out.url.erase(query);
+    out.has_secret = true;
+  }
+  while (out.url.ends_with('/')) out.url.pop_back();
+  return out;
+}
+
 bool PackageIndex::is_mirror() const {
   return no_index || main.is_unreadable() || (main && !is_public(main->url));
 }
@@ -349,100 +349,6 @@ std::string PackageIndex::named() const {
 
 const PackageIndex& PackageSources::of(const PythonFacts& python) const {
   return python.has_uv && !python.is_externally_managed ? uv : pip;
-}
-
-namespace {
-
-/// Everybody's: what they are called tells nothing of who uses them.
-bool is_everybodys(std::string_view host) {
-  constexpr auto kHosts = std::to_array<std::string_view>({"pypi.org",
-                                                           "pypi.python.org",
-                                                           "files.pythonhosted.org",
-                                                           "download.pytorch.org",
-                                                           "pypi.nvidia.com",
-                                                           "pypi.ngc.nvidia.com",
-                                                           "developer.download.nvidia.com",
-                                                           "pypi.jetson-ai-lab.io",
-                                                           "pypi.jetson-ai-lab.dev",
-                                                           "conda.anaconda.org",
-                                                           "repo.anaconda.com",
-                                                           "conda.nvidia.com",
-                                                           "github.com",
-                                                           "huggingface.co",
-                                                           "wheels.vllm.ai",
-                                                           "repo.radeon.com",
-                                                           "storage.googleapis.com",
-                                                           "pypi.tuna.tsinghua.edu.cn",
-                                                           "mirrors.tuna.tsinghua.edu.cn",
-                                                           "mirrors.aliyun.com",
-                                                           "pypi.mirrors.ustc.edu.cn",
-                                                           "mirrors.cloud.tencent.com",
-                                                           "mirror.sjtu.edu.cn"});
-  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
-}
-
-/// "https://index-host/…/cu126" of a host that is somebody's own: that there is an index, and of
-/// which build, is what rules ask.
-std::string without_host(const std::string& url) {
-  const std::size_t host = url.find("://") + 3;
-  const std::size_t end = std::min(url.find('/', host), url.size());
-  const std::string_view name = std::string_view(url).substr(host, end - host);
-  if (is_everybodys(name.substr(0, name.find(':'))) || name.empty()) return url;
-  const std::size_t last = url.rfind('/');
-  return url.substr(0, host) + "index-host" +
-         (last == std::string::npos || last < end ? ""
-          : last == end                           ? url.substr(last)
-                                                  : "/…" + url.substr(last));
-}
-
-/// Whose values rules ask for: pip's and uv's indices, conda's channels.
-bool is_asked(std::string_view key) {
-  constexpr auto kKeys = std::to_array<std::string_view>(
-      {"index-url", "extra-index-url", "no-index", "url", "default", "explicit", "channels"});
-  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
-}
-
-}  // namespace
-
-std::string without_hosts(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t scheme = text.find("://", at);
-    const std::size_t host = scheme == std::string_view::npos ? text.size() : scheme + 3;
-    out += text.substr(at, host - at);
-    const std::size_t end = std::min(text.find_first_of(" \t\r\n\"',]", host), text.size());
-    at = end;
-    if (host < end)
-      out += without_host(address(text.substr(scheme, end - scheme), "").url).substr(3);
-  }
-  return out;
-}
-
-std::string told_settings(std::string_view settings) {
-  std::string lines;
-  bool told = true;
-  for (const std::string_view line : split(settings, '\n')) {
-    if (!lines.empty() || line.data() != settings.data()) lines += '\n';
-    const std::string_view bare = trim(line);
-    const bool goes_on = !bare.empty() && (line.front() == ' ' || line.front() == '\t' ||
-                                           bare.front() == ']' || bare.front() == '-');
-    const std::size_t end = line.find_first_of("=:");
-    if (bare.empty() || bare.front() == '[' || (goes_on && told)) {
-      lines += line;
-    } else if (!goes_on && bare.front() != '#' && bare.front() != ';' &&
-               end != std::string_view::npos) {
-      std::string key(trim(line.substr(0, end)));
-      std::replace(key.begin(), key.end(), '_', '-');
-      told = is_asked(key);
-      lines += told ? std::string(line) : std::string(line.substr(0, end + 1)) + " …";
-    }
-  }
-  return without_hosts(lines);
-}
-
-bool is_package_settings(std::string_view path) {
-  return path.ends_with("/pip.conf") || path.ends_with("/uv.toml") || path.ends_with("condarc") ||
-         path.ends_with("/.mambarc");
 }
 
 PackageSources collect_package_sources(const Tree& tree, const Fact<Environment>& environment,

@@ -88,19 +88,19 @@ TEST_CASE("passwords in addresses are left where they are") {
 
 TEST_CASE("of an index of somebody's own a bundle tells that it is there, and not where") {
   CHECK(told_settings("[keyring]\nPassword = hunter2\nindex-url: https://x.lab/simple\n") ==
-        "[keyring]\nPassword = …\nindex-url: https://index-host/simple\n");
+        "[…]\n… = …\nindex-url: https://index-host/simple\n");
   CHECK(told_settings("[global]\nindex-url = https://me:pass@pypi.acme.corp:8443/api/acme/simple\n"
                       "trusted-host = pypi.acme.corp\nproxy = \"http://u:p@proxy.acme.corp:3128\"\n"
                       "# ask bob@acme.corp\nextra_index_url =\n    https://a.acme.corp/whl/cu126\n"
                       "    https://download.pytorch.org/whl/cu126\ncert = /etc/acme.pem\n") ==
-        "[global]\nindex-url = https://index-host/…/simple\ntrusted-host = …\nproxy = …\n\n"
+        "[global]\nindex-url = https://index-host/…/simple\n… = …\n… = …\n\n"
         "extra_index_url =\n    https://index-host/…/cu126\n"
-        "    https://download.pytorch.org/whl/cu126\ncert = …\n");
+        "    https://download.pytorch.org/whl/cu126\n… = …\n");
   CHECK(told_settings("channel_alias: https://conda.acme.corp\nchannels:\n  - conda-forge\n"
                       "  - https://conda.acme.corp/t/sEcReT/mine\n") ==
-        "channel_alias: …\nchannels:\n  - conda-forge\n  - https://index-host/mine\n");
+        "…: …\nchannels:\n  - conda-forge\n  - https://index-host/mine\n");
   CHECK(told_settings("[[index]]\nname = \"acme\"\nurl = \"https://pypi.acme.corp/simple\"\n") ==
-        "[[index]]\nname = …\nurl = \"https://index-host/simple\"\n");
+        "[[index]]\n… = …\nurl = \"https://index-host/simple\"\n");
   // And a machine that was recorded so still has its mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf", told_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
