@@ -79,8 +79,8 @@ Fact<SlurmSettings> collect_slurm(const Tree& tree) {
     for (const std::string& line : joined_lines(*text, true)) read_line(line, settings);
     for (const std::string folder :
          {"/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/x86_64-linux-gnu/slurm",
-          "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib64/slurm", "/usr/lib/slurm",
-          "/usr/local/lib/slurm", "/opt/slurm/lib/slurm"}) {
+          "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib/aarch64-linux-gnu/slurm",
+          "/usr/lib64/slurm", "/usr/lib/slurm", "/usr/local/lib/slurm", "/opt/slurm/lib/slurm"}) {
       if (!tree.exists(folder + "/gres_gpu.so")) continue;
       settings.plugin_folder = folder;
       if (tree.exists(folder + "/gpu_nvml.so")) settings.nvml_plugin = folder + "/gpu_nvml.so";

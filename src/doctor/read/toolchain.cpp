@@ -286,7 +286,8 @@ void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFa
   const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
   if (version.empty() || python.base.empty() ||
       !(there("/lib/python" + version) || there("/lib64/python" + version) ||
-        there("/local/lib/python" + version))) {  // where Debian's pip installs
+        there("/local/lib/python" + version) ||  // where Debian's pip installs
+        there("/include"))) {
     facts.has_python_header = Unreadable{"Python.h", 0};
     return;
   }

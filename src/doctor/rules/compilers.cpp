@@ -154,7 +154,8 @@ void ptx_newer(Examination& look) {
 
 /// Packages that compile with Triton, or with nvcc, in nearly every run.
 const Distribution* compiles_by_triton(Examination& look) {
-  return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention"});
+  return first_of(look, {"vllm", "sglang", "unsloth", "liger-kernel", "flash-linear-attention",
+                         "fla-core", "mamba-ssm", "lightllm", "gemlite", "tritonbench"});
 }
 const Distribution* compiles_by_nvcc(Examination& look) {
   return first_of(look, {"deepspeed", "pycuda"});

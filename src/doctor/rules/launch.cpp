@@ -125,7 +125,15 @@ void hidden_from_service(Examination& look, const OllamaService& service) {
        ""});
 }
 
-/// A node of AMD's that not everybody may open.
+/// A GPU that it would compute on, were it allowed to open its nodes: a card of AMD's, and any of
+/// AMD's and Intel's by Vulkan.
+bool has_gpu_behind_nodes(Examination& look, const OllamaService& service) {
+  return !cards_on_bus(look, kVendorAmd).empty() ||
+         (service.variables.contains("OLLAMA_VULKAN") &&
+          !(gpus_on_bus(look, kVendorAmd).empty() && gpus_on_bus(look, kVendorIntel).empty()));
+}
+
+/// A node of AMD's or Intel's that not everybody may open.
 bool closed_to_others(Examination& look) {
   constexpr mode_t kAll = S_IROTH | S_IWOTH;
   const auto closed = [](const GpuNode& one) { return (one.node.mode & kAll) != kAll; };
@@ -133,14 +141,14 @@ bool closed_to_others(Examination& look) {
   const auto* render = look.see(look.facts.nodes.render);
   return (kfd != nullptr && closed(*kfd)) ||
          (render != nullptr && std::any_of(render->begin(), render->end(), [&](const GpuNode& one) {
-            return (one.vendor == kVendorAmd || one.vendor == 0) && closed(one);
+            return one.vendor != kVendorNvidia && closed(one);
           }));
 }
 
 /// Units that were hardened by hand, or by a distribution.
 void locked_out_of_nodes(Examination& look, const OllamaService& service) {
-  const bool amd = !cards_on_bus(look, kVendorAmd).empty();
-  if (!amd && !machine_has_nvidia(look)) return;
+  const bool behind_nodes = has_gpu_behind_nodes(look, service);
+  if (!behind_nodes && !machine_has_nvidia(look)) return;
   if (!service.locked.value.empty()) {
     Finding& finding = look.found(
         text("Ollama's service may open no GPU: {} in its unit keeps it from their nodes",
@@ -156,10 +164,10 @@ void locked_out_of_nodes(Examination& look, const OllamaService& service) {
          text("or take the line away in {}", service.locked.file)});
     return;
   }
-  if (!amd || service.grouped || !closed_to_others(look)) return;
+  if (!behind_nodes || service.grouped || !closed_to_others(look)) return;
   Finding& finding =
       look.found(text("Ollama's service runs as {}, who is not in the group render "
-                      "and may not open AMD's GPU",
+                      "and may not open the GPU",
                       service.user));
   finding.severity = Severity::kWarning;
   finding.evidence = {fmt::format("{}: User={}", service.unit, service.user),

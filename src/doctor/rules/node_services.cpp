@@ -72,8 +72,9 @@ void without_nvml_plugin(Examination& look, const SlurmSettings& slurm) {
                               "Slurm that was built where nvml.h is")));
 }
 
+/// On a machine, and in a container that slurmd runs in.
 void slurm_gpus(Examination& look) {
-  if (!is_machine(look) || nvidia_count(look).value_or(0) == 0) return;
+  if (nvidia_count(look).value_or(0) == 0) return;
   const SlurmSettings* slurm = look.see(look.facts.container.slurm);
   if (slurm == nullptr) return;
   files_that_are_not_there(look, *slurm);

@@ -276,6 +276,31 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
        text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
+/// AMD's images say in a variable for what their PyTorch was compiled.
+void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
+  const std::string list = variable_or_empty(look, "PYTORCH_ROCM_ARCH");
+  if (list.empty() || container_kind(look).empty()) return;
+  std::vector<std::string> targets;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = std::min(list.find_first_of("; ,", at), list.size());
+    // "gfx942:sramecc+"
+    if (const auto one = list.substr(at, end - at); !one.empty())
+      targets.push_back(one.substr(0, one.find(':')));
+    at = end + 1;
+  }
+  for (const KfdNode& node : nodes)
+    if (std::find(targets.begin(), targets.end(), node.gfx()) != targets.end()) return;
+  const KfdNode& node = nodes.front();
+  const TorchBuild& torch = *look.facts.python.torch;
+  Finding& finding = look.found(
+      text("PyTorch {} has no code for {}, the GPU that is here", torch.version, node.gfx()));
+  finding.evidence = {torch.path, shown_variable(look, "PYTORCH_ROCM_ARCH")};
+  const Relative relative = relative_of(node, targets);
+  if (relative.is_alike) add_override(finding, relative);
+  add_newer_rocm_wheel(look, finding);
+  if (!relative.is_alike) add_override(finding, relative);
+}
+
 /// rocBLAS may serve a GPU for which PyTorch's own kernels were not compiled.
 void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
@@ -283,7 +308,7 @@ void torch_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
   // Its own index names its builds so; others' have more behind it.
   const std::string_view tag = local_part(torch->version);
   if (!tag.starts_with("rocm") || tag.find_first_not_of("0123456789.", 4) != std::string_view::npos)
-    return;
+    return image_without_target(look, nodes);
   for (const RocmWheel& row : look.knowledge.compatibility().rocm_wheels) {
     if (!in_range(tag.substr(4), row.rocm)) continue;
     const auto is_served = [&](const KfdNode& node) {
