@@ -494,3 +494,55 @@ TEST_CASE("a vLLM that reads numbers only is not given a name") {
   facts.process.environment = Environment{{"CUDA_VISIBLE_DEVICES", "0"}};
   CHECK(diagnose(facts, Knowledge{}, {"ENV03"}).findings.empty());
 }
+
+TEST_CASE("torchvision and torchaudio whose metadata tells no PyTorch are known by their numbers") {
+  const auto with = [](const char* torch, const char* name, const char* version) {
+    Facts facts = healthy();
+    set_torch(facts, torch, "12.8");
+    add(facts, name, version);
+    return first(facts);
+  };
+  CHECK(with("2.8.0+cu128", "torchvision", "0.23.0").empty());
+  CHECK(with("2.8.0+cu128", "torchvision", "0.22.1") == "FW05");
+  CHECK(with("2.8.0+cu128", "torchaudio", "2.7.1") == "FW05");
+  CHECK(with("2.8.0+cu128", "torchaudio", "2.8.0").empty());
+  // torchaudio's numbers do not go on after 2.11.
+  CHECK(with("2.14.0+cu130", "torchaudio", "2.11.0").empty());
+  CHECK(with("2.8.0+cu128", "torchvision", "0.22.0a0+966da7e").empty());
+}
+
+TEST_CASE("packages that serve GPUs up to one generation are told of the next") {
+  const auto with = [](const char* gpu, const char* name, const char* version) {
+    Facts facts = healthy();
+    facts.python.torch = Fact<TorchBuild>();
+    set_gpu(facts, "a GPU", gpu);
+    add(facts, name, version);
+    return first(facts);
+  };
+  CHECK(with("12.0", "tensorrt", "10.7.0") == "FW03");
+  CHECK(with("12.0", "tensorrt", "10.8.0.43").empty());
+  CHECK(with("8.9", "tensorrt", "8.4.1.5") == "FW03");
+  CHECK(with("8.9", "tensorrt", "8.5.3.1").empty());
+  CHECK(with("5.2", "tensorrt", "8.5.3.1").empty());
+  CHECK(with("5.2", "tensorrt", "8.6.1") == "FW04");
+  CHECK(with("12.0", "paddlepaddle-gpu", "3.0.0") == "FW03");
+  CHECK(with("9.0", "paddlepaddle-gpu", "3.0.0").empty());
+}
+
+TEST_CASE(
+    "from 3.2 on it is the CUDA of PaddlePaddle's build that tells whether it serves Blackwell") {
+  const auto with = [](const char* cuda) {
+    Facts facts = healthy();
+    facts.python.torch = Fact<TorchBuild>();
+    set_gpu(facts, "a GPU", "12.0");
+    add(facts, "paddlepaddle-gpu", "3.2.0");
+    PackageBuild build;
+    build.package = "paddlepaddle-gpu", build.path = "/venv/site/paddle/version/__init__.py";
+    build.cuda = cuda;
+    facts.builds = std::vector<PackageBuild>{build};
+    return first(facts);
+  };
+  CHECK(with("12.6") == "FW03");
+  CHECK(with("12.9").empty());
+  CHECK(with("").empty());
+}
