@@ -90,13 +90,15 @@ struct CpuBuild {
   bool beside_torch = false;  // it is wanted where PyTorch's tensors are
   bool quiet = false;         // most who have it mean it for the processor
 };
-/// The lowest compute capability that a package serves, or all that it holds code for. `tag`: of
-/// builds with this behind the plus; `warn`: who has it need not use it.
+/// The lowest compute capability that a package serves and the highest (`most`), or all that it
+/// holds code for. `tag`: of builds with this behind the plus; `below`: of builds with an older
+/// CUDA; `warn`: who has it need not use it; `what`: a msgid, what fails; `use`: a release for it.
 struct PackageGpus {
   std::string package, versions, capability, source, tag;
   std::vector<std::string> arch;
   std::string ptx;
   bool warn = false;
+  std::string most, below, what, use;
 };
 /// Instructions of x86 processors that a package was compiled with: "avx". `tag` as above.
 struct CpuNeed {
@@ -159,6 +161,10 @@ struct Compatibility {
   std::vector<OnnxRelease> onnx;
   std::vector<KnownBad> known_bad;
   std::vector<AmdFirmware> amd_firmware;
+  std::vector<AmdKernelFault> amd_kernel_faults;
+  std::vector<ExecutableStack> executable_stacks;
+  std::vector<SystemLibc> system_libcs;
+  std::vector<SystemPackage> system_packages;
   std::vector<PackagePair> pairs;
   std::vector<Successor> successors;
   std::vector<Opens> opens;

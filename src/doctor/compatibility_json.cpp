@@ -169,7 +169,21 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/package_gpus/rows"))
     known.package_gpus.push_back({word(row, "package"), word(row, "v"), word(row, "cc_min"),
                                   word(row, "source"), word(row, "tag"), words(row, "arch"),
-                                  word(row, "ptx"), is_true(row, "warn")});
+                                  word(row, "ptx"), is_true(row, "warn"), word(row, "cc_max"),
+                                  word(row, "below"), word(row, "what"), word(row, "use")});
+  for (const json& row : at(document, "compat/executable_stack/rows"))
+    known.executable_stacks.push_back({word(row, "package"), word(row, "v"), word(row, "tag"),
+                                       word(row, "use"), word(row, "source")});
+  for (const json& row : at(document, "compat/system_libc/rows"))
+    known.system_libcs.push_back(
+        {word(row, "system"), word(row, "release"), word(row, "kernel"), word(row, "libc")});
+  for (const json& row : at(document, "compat/amd_kernel_faults/rows"))
+    known.amd_kernel_faults.push_back({words(row, "gfx"), word(row, "kernel"), word(row, "what"),
+                                       word(row, "set"), word(row, "source"),
+                                       is_true(row, "info")});
+  for (const json& row : at(document, "compat/system_packages/rows"))
+    known.system_packages.push_back({word(row, "package"), word(row, "v"), word(row, "when"),
+                                     word(row, "what"), word(row, "use"), word(row, "source")});
 }
 
 void read_others(const json& document, Compatibility& known) {

@@ -105,8 +105,9 @@ TEST_CASE("a GPU is known by what people call it") {
         std::pair("DGX H100", "9.0"), std::pair("DGX Spark", "12.1"), std::pair("GB10", "12.1"),
         std::pair("CMP 30HX", "7.5"), std::pair("CMP 170HX", "8.0"),
         std::pair("CMP 100-210", "7.0"), std::pair("GRID", ""), std::pair("DGX", ""),
-        std::pair("Titan X", ""), std::pair("GTX Titan X", "5.2"),
-        std::pair("Titan X (Pascal)", "6.1"),
+        std::pair("GT 710", "3.5"), std::pair("GTX 580", "2.0"), std::pair("Tesla M2090", "2.0"),
+        std::pair("Quadro K2100M", "3.0"), std::pair("GTX 850M", "5.0"), std::pair("Titan X", ""),
+        std::pair("GTX Titan X", "5.2"), std::pair("Titan X (Pascal)", "6.1"),
         // A number that goes on is another model's, and two GPUs are not one.
         std::pair("H1000", ""), std::pair("T4000", ""), std::pair("RTX 30900", ""),
         std::pair("RTX 30", ""), std::pair("A100000", ""), std::pair("RTX 3090 and K80", ""),

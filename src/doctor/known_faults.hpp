@@ -22,4 +22,26 @@ struct KernelLine {
   std::string cause, action, command, source, task, value;
 };
 
+/// A package whose libraries ask for a stack that may be executed; `tag`: of builds with this
+/// behind the plus; `use`: a release that does not.
+struct ExecutableStack {
+  std::string package, versions, tag, use, source;
+};
+/// Since which release, or of a rolling system since which kernel, a system has this C library.
+struct SystemLibc {
+  std::string system, release, kernel, libc;
+};
+/// Releases of the kernel ("6.13-6.16.8") in which amdgpu has a fault with these GPUs. `what` is a
+/// msgid; `set`: a word of its command line that avoids it.
+struct AmdKernelFault {
+  std::vector<std::string> targets;
+  std::string kernel, what, set, source;
+  bool info = false;
+};
+/// A package of the system's, and releases of it with a fault. `what` is a msgid; `when`: what else
+/// has to be so ("enroot", "no-cgroups"); `use`: a release that has it no longer.
+struct SystemPackage {
+  std::string package, versions, when, what, use, source;
+};
+
 }  // namespace berth::doctor

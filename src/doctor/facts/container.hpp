@@ -2,6 +2,7 @@
 // containers.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,10 @@ struct ContainerEngines {
   Fact<bool> cgroup_v2;
   Fact<std::vector<std::string>> plugin_sockets;  // names in the kubelet's folder for them
   Fact<bool> claims_driver;                       // NVIDIA's for claims of pods (DRA)
+  /// Versions of Docker's, NVIDIA's and enroot's packages, as dpkg has them; absent: none of them.
+  Fact<std::map<std::string, std::string>> packages;
+  /// Of a Jetson: its kernel has the module of iptables' raw table. Absent: no list of modules.
+  Fact<bool> raw_table;
 };
 
 /// What Slurm's daemon is told of this machine's GPUs.

@@ -41,6 +41,11 @@ struct PackageCode {
   std::string ptx;  // the lowest; "" none
 };
 
+/// A file of a package that asks for a stack that may be executed.
+struct StackFile {
+  std::string package, file;
+};
+
 struct ImportFacts {
   /// That the loader does not find, wherever they may lie.
   Fact<std::vector<LinkedLibrary>> libraries;
@@ -59,6 +64,9 @@ struct ImportFacts {
   Fact<std::vector<MissingVersion>> versions;
   /// Of packages other than PyTorch; what cannot be told of a file is not in it.
   Fact<std::vector<PackageCode>> codes;
+  Fact<std::vector<StackFile>> executable_stacks;
+  /// "2.41": the newest of libc.so.6's own versions, or what the system's release has.
+  Fact<std::string> libc;
 };
 
 [[nodiscard]] ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environment,

@@ -102,7 +102,9 @@ struct MachineFacts {
   Fact<std::string> aspm_policy;     // "[default] performance powersave powersupersave"
   Fact<bool> on_battery;             // absent: it has none, or does not tell
   Fact<std::string> power_profile;   // of the firmware: "low-power", "balanced", "performance"
-  Fact<std::string> sbsa_source;     // of a Jetson: a file of apt's with CUDA for servers
+  /// A switch of the firmware's that stands on "off" for the GPU beside the processor's.
+  Fact<std::string> switched_off;
+  Fact<std::string> sbsa_source;  // of a Jetson: a file of apt's with CUDA for servers
   /// Of a Jetson the mode it is in and the one with all its power: "15W", "MAXN".
   Fact<std::string> jetson_mode, jetson_full_mode;
   bool is_wsl = false, is_jetson = false, is_virtual = false, is_laptop = false;

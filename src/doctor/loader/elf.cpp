@@ -73,6 +73,7 @@ class Dynamic {
 
   bool is_64 = true;
   std::uint16_t machine = 0;
+  bool executable_stack = false;
   std::string interpreter;
   std::vector<std::pair<std::int64_t, std::uint64_t>> entries;
 
@@ -93,6 +94,7 @@ class Dynamic {
       const Segment segment{one.p_vaddr, one.p_offset, one.p_filesz};
       if (one.p_type == PT_LOAD) segments_.push_back(segment);
       if (one.p_type == PT_DYNAMIC) dynamic = segment;
+      if (one.p_type == PT_GNU_STACK) executable_stack = (one.p_flags & PF_X) != 0;
       if (one.p_type == PT_INTERP && one.p_filesz > 1 && one.p_filesz < kLongestName) {
         interpreter.resize(static_cast<std::size_t>(one.p_filesz) - 1);
         if (!read_(one.p_offset, interpreter.data(), interpreter.size())) interpreter.clear();
@@ -170,6 +172,7 @@ Fact<Elf> parse_elf(const ReadAt& read) {
   Elf elf;
   elf.is_64 = dynamic.is_64;
   elf.machine = dynamic.machine;
+  elf.executable_stack = dynamic.executable_stack;
   elf.interpreter = dynamic.interpreter;
   for (const auto& [tag, value] : dynamic.entries) {
     if (tag == DT_NEEDED) elf.needed.push_back(dynamic.text(value));

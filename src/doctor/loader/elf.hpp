@@ -31,6 +31,7 @@ struct Elf {
   std::string rpath, runpath;  // as written, colon separated; rpath is "" where runpath counts
   bool has_runpath = false;
   bool no_default_folders = false;  // DF_1_NODEFLIB
+  bool executable_stack = false;    // it asks for a stack that may be executed
   std::vector<NeededVersions> needed_versions;
   std::vector<std::string> defined_versions;
 };

@@ -3,6 +3,7 @@
 #include "doctor/loader/loader.hpp"
 
 #include <doctest/doctest.h>
+#include <elf.h>
 
 #include <cstring>
 #include <fstream>
@@ -42,6 +43,23 @@ TEST_CASE("our own program is read: interpreter, what it needs, versions") {
   for (const NeededVersions& one : elf->needed_versions)
     for (const std::string& name : one.versions) version = version || name.starts_with("GLIBC_2.");
   CHECK(version);
+}
+
+TEST_CASE("a file that asks for a stack that may be executed says so in its headers") {
+  std::string program = own_program();
+  REQUIRE(parse_elf(bytes(program)));
+  CHECK_FALSE(parse_elf(bytes(program))->executable_stack);
+  Elf64_Ehdr header{};
+  std::memcpy(&header, program.data(), sizeof header);
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr one{};
+    std::memcpy(&one, program.data() + at, sizeof one);
+    if (one.p_type != PT_GNU_STACK) continue;
+    one.p_flags |= PF_X;
+    std::memcpy(program.data() + at, &one, sizeof one);
+  }
+  CHECK(parse_elf(bytes(program))->executable_stack);
 }
 
 TEST_CASE("glibc's library defines what it is known to define, and nothing else") {

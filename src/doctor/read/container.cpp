@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/file.hpp"
+#include "doctor/facts/nvidia.hpp"
 #include "system/container.hpp"
 
 namespace berth::doctor {
@@ -53,6 +54,37 @@ Fact<std::string> package_version(const Tree& tree, const std::string& package) 
         at += 10;
         return text.substr(at, text.find('\n', at) - at);
       });
+}
+
+/// Of packages that start containers; those that are removed, and have settings left, are none.
+Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
+  return tree.read(std::string(kPackagesFile), 16 << 20).map([](const std::string& text) {
+    std::map<std::string, std::string> found;
+    for (const char* name :
+         {"docker-ce", "docker.io", "nvidia-container-toolkit", "libnvidia-container1", "enroot"}) {
+      const std::string head = "Package: " + std::string(name) + "\n";
+      std::size_t at = text.starts_with(head) ? 0 : text.find("\n" + head);
+      if (at == std::string::npos) continue;
+      const std::string paragraph = text.substr(at, text.find("\n\n", at) - at);
+      at = paragraph.find("\nVersion: ");
+      if (at == std::string::npos || paragraph.find(" config-files\n") != std::string::npos)
+        continue;
+      std::string version = paragraph.substr(at + 10, paragraph.find('\n', at + 10) - at - 10);
+      found[name] = version.substr(version.find(':') + 1);  // without its epoch
+    }
+    return found;
+  });
+}
+
+/// Docker 28 and later want it; kernels of Jetson Linux were built without. Where no other table is
+/// a module, this one may be built in.
+Fact<bool> raw_table(const Tree& tree) {
+  const auto kernel = tree.line("/proc/sys/kernel/osrelease");
+  if (!kernel || !tree.exists("/etc/nv_tegra_release")) return {};
+  const auto list = tree.read("/lib/modules/" + *kernel + "/modules.dep", 4 << 20);
+  if (list.is_unreadable()) return list.why();
+  if (!list || list->find("/iptable_") == std::string::npos) return {};
+  return list->find("/iptable_raw.ko") != std::string::npos;
 }
 
 Fact<std::vector<RuntimeSettings>> node_runtimes(const Tree& tree) {
@@ -123,6 +155,8 @@ ContainerEngines engines_of(const Tree& tree) {
   }
   found.kubelet = first_of(tree, {"/var/lib/kubelet", "/etc/kubernetes/kubelet.conf",
                                   "/var/lib/rancher/k3s", "/var/lib/rancher/rke2"});
+  found.packages = container_packages(tree);
+  found.raw_table = raw_table(tree);
   found.daemon_json = tree.read("/etc/docker/daemon.json");
   found.snap_daemon_json = tree.read("/var/snap/docker/current/config/daemon.json");
   found.node_runtimes = node_runtimes(tree);

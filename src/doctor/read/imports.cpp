@@ -309,6 +309,28 @@ class Imports {
     return found;
   }
 
+  std::vector<StackFile> executable_stacks() const {
+    std::vector<StackFile> found;
+    for (std::size_t i = 0; i < loader_.objects().size() && found.size() < kMost; ++i) {
+      const LoadedObject& one = loader_.objects()[i];
+      if (const std::string package = package_of(static_cast<int>(i));
+          one.elf.executable_stack && !one.path.empty() && !package.empty())
+        found.push_back({package, one.path});
+    }
+    return found;
+  }
+
+  Fact<std::string> libc() const {
+    const LoadedObject* library = loaded("libc.so.6");
+    std::string newest;
+    for (const std::string& version :
+         library == nullptr ? std::vector<std::string>{} : library->elf.defined_versions)
+      if (version.starts_with("GLIBC_2.") &&
+          (newest.empty() || is_older(newest, version.substr(6))))
+        newest = version.substr(6);
+    return newest.empty() ? Fact<std::string>() : Fact<std::string>(std::move(newest));
+  }
+
   std::vector<MissingVersion> missing_versions() const {
     std::vector<MissingVersion> found;
     std::set<std::string> told;
@@ -427,6 +449,8 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.processor_halves = why;
     facts.versions = why;
     facts.codes = why;
+    facts.executable_stacks = why;
+    facts.libc = why;
     return facts;
   }
   if (!python.path) return facts;
@@ -444,6 +468,8 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
     facts.processor_halves = imports.processor_halves();
     facts.versions = imports.missing_versions();
     facts.codes = imports.codes();
+    facts.executable_stacks = imports.executable_stacks();
+    facts.libc = imports.libc();
     return Fact(true);
   });
   if (unrecorded) facts.torch_extensions = *unrecorded;
@@ -462,6 +488,7 @@ ImportFacts collect_imports(const Tree& tree, const Fact<Environment>& environme
   doubted(facts.processor_halves);
   doubted(facts.versions);
   doubted(facts.codes);
+  doubted(facts.executable_stacks);
   return facts;
 }
 

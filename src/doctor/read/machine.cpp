@@ -136,6 +136,15 @@ bool in_container(const Tree& tree) {
   return false;
 }
 
+/// ASUS' laptops: what asusctl and supergfxctl write there lasts, whatever system starts next.
+Fact<std::string> read_switched_off(const Tree& tree) {
+  for (const char* path :
+       {"/sys/class/firmware-attributes/asus-armoury/attributes/dgpu_disable/current_value",
+        "/sys/devices/platform/asus-nb-wmi/dgpu_disable"})
+    if (tree.line(path).value_or("") == "1") return std::string(path);
+  return {};
+}
+
 Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
   const std::string folder = "/sys/bus/thunderbolt/devices/";
   return tree.list(folder, 500).map([&](const std::vector<std::string>& devices) {
@@ -309,6 +318,7 @@ MachineFacts collect_machine(const Tree& tree, const Fact<std::string>& kernel_l
   if (const auto chassis = tree.line("/sys/class/dmi/id/chassis_type"); chassis.is_unreadable())
     facts.on_battery = chassis.why();
   if (facts.is_laptop) {
+    facts.switched_off = read_switched_off(tree);
     facts.on_battery = read_battery(tree);
     facts.power_profile = tree.line("/sys/firmware/acpi/platform_profile");
   }

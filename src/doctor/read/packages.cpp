@@ -38,9 +38,10 @@ std::string_view unfinished_state(std::string_view status) {
 
 /// Of the driver's and other makers' packages, whose versions count.
 bool is_read(std::string_view package) {
-  constexpr auto kNames =
-      std::to_array<std::string_view>({"podman", "amdgpu-dkms", "firmware-amd-graphics",
-                                       "linux-firmware", "hsa-runtime-rocr4wsl-amdgpu"});
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"podman", "amdgpu-dkms", "firmware-amd-graphics", "linux-firmware",
+       "hsa-runtime-rocr4wsl-amdgpu", "docker-ce", "docker.io", "nvidia-container-toolkit",
+       "libnvidia-container1", "enroot"});
   return package.starts_with("nvidia-fabricmanager") ||
          std::find(kNames.begin(), kNames.end(), package) != kNames.end();
 }

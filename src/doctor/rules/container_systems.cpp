@@ -1,5 +1,5 @@
 // Rules CTR of containers that are not Docker's: system containers (LXC), rootless ones, Apptainer,
-// and those that should reach AMD's GPUs.
+// and those that should reach AMD's GPUs; and of packages with known faults that start containers.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "doctor/rules/sight.hpp"
 #include "doctor/rules/which_gpus.hpp"
+#include "doctor/version.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -205,6 +206,61 @@ void apptainer(Examination& look) {
   finding.fix.push_back({"apptainer exec --nv IMAGE COMMAND", text("start the container anew so")});
 }
 
+bool holds(Examination& look, const std::string& when) {
+  const auto& engines = look.facts.container.engines;
+  if (when.empty()) return true;
+  if (when == "no-cgroups")
+    return engines.toolkit_config && contains(*engines.toolkit_config, "no-cgroups = true");
+  return engines.packages && engines.packages->contains(when);
+}
+
+/// Containers get a rule of the raw table from Docker 28 on, and do not start without it.
+void docker_without_raw_table(Examination& look, const std::map<std::string, std::string>& all) {
+  const auto* raw = look.see(look.facts.container.engines.raw_table);
+  if (!look.facts.machine.is_jetson || raw == nullptr || *raw) return;
+  for (const char* name : {"docker-ce", "docker.io"}) {
+    const auto one = all.find(name);
+    if (one == all.end() || is_older(one->second, "28")) continue;
+    Finding& finding = look.found(
+        text("Docker {} wants iptables' raw table, which this kernel does not have: containers do "
+             "not start",
+             beginning(one->second)));
+    finding.evidence = {fmt::format("/var/lib/dpkg/status: {} {}", name, printable(one->second)),
+                        fmt::format("/lib/modules/{}/modules.dep: iptable_raw: {}",
+                                    look.facts.machine.kernel.value_or(""), tr("not there")),
+                        "https://github.com/moby/moby/issues/49557"};
+    finding.fix.push_back(
+        {"sudo mkdir -p /etc/systemd/system/docker.service.d && printf '[Service]\\n"
+         "Environment=DOCKER_INSECURE_NO_IPTABLES_RAW=1\\n' | sudo tee "
+         "/etc/systemd/system/docker.service.d/raw.conf && sudo systemctl daemon-reload && sudo "
+         "systemctl restart docker",
+         text("from 28.0.2 on; or Docker 27.5.1, held back: sudo apt-mark hold docker-ce")});
+    return;
+  }
+}
+
+void faulty_package(Examination& look) {
+  const auto* all = look.see(look.facts.container.engines.packages);
+  if (all == nullptr || !look.missing(look.facts.container.kind)) return;
+  docker_without_raw_table(look, *all);
+  for (const SystemPackage& row : look.knowledge.compatibility().system_packages) {
+    const auto one = all->find(row.package);
+    if (one == all->end() || !in_range(one->second, row.versions) || !holds(look, row.when))
+      continue;
+    Finding& finding =
+        look.found(text("{} is a release with a known fault: {}",
+                        row.package + " " + printable(one->second), tr(row.what.c_str())));
+    finding.evidence = {"/var/lib/dpkg/status: " + row.package + " " + printable(one->second),
+                        row.source};
+    finding.fix.push_back(
+        {"sudo apt-get update && sudo apt-get install --only-upgrade "
+         "nvidia-container-toolkit nvidia-container-toolkit-base "
+         "libnvidia-container-tools libnvidia-container1",
+         text("{} has it no longer", row.use)});
+    return;
+  }
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"CTR11", Layer::kContainer, Severity::kFatal, true, msgid("SELinux before the GPU's nodes"),
      "DRV12 AMD01 CTR02", selinux},
@@ -217,6 +273,8 @@ constexpr auto kRules = std::to_array<Rule>({
      "AMD01 FW*", rocm_container},
     {"CTR20", Layer::kContainer, Severity::kError, true, msgid("Apptainer without --nv"),
      "LIB* FW*", apptainer},
+    {"CTR28", Layer::kContainer, Severity::kError, true,
+     msgid("a release of what starts containers that has a known fault"), "", faulty_package},
 });
 
 }  // namespace

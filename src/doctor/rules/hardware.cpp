@@ -36,12 +36,28 @@ Expectation expectation(Examination& look) {
   return {};
 }
 
+bool has_nvidia(const std::vector<PciFunction>& functions) {
+  return std::any_of(functions.begin(), functions.end(),
+                     [](const PciFunction& one) { return one.is_nvidia_gpu(); });
+}
+
+/// A laptop whose firmware was told to switch the GPU off.
+bool switched_off(Examination& look, const std::vector<PciFunction>& functions) {
+  const auto* file = look.see(look.facts.machine.switched_off);
+  if (file == nullptr || has_nvidia(functions)) return false;
+  Finding& finding =
+      look.found(text("the firmware has switched the GPU off, so it is on no bus: {} is 1", *file));
+  finding.severity = Severity::kWarning;
+  finding.evidence = {*file + ": 1", "https://asus-linux.org/manual/supergfxctl-manual/"};
+  finding.fix.push_back({fmt::format("echo 0 | sudo tee {} && sudo reboot", pasted(*file)),
+                         text("or supergfxctl -m Hybrid, which has switched it off, mostly")});
+  return true;
+}
+
 /// A laptop that was switched to its processor's GPU: the system takes the other off the bus.
 bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* rule = look.see(look.facts.nvidia.remover);
-  if (rule == nullptr || std::any_of(functions.begin(), functions.end(),
-                                     [](const PciFunction& one) { return one.is_nvidia_gpu(); }))
-    return false;
+  if (rule == nullptr || has_nvidia(functions)) return false;
   Finding& finding =
       look.found(text("the NVIDIA GPU is taken off the bus at every start: {} does so", *rule));
   finding.evidence.push_back(text("{}: ATTR{{remove}}=\"1\" for NVIDIA's GPUs", *rule));
@@ -58,8 +74,7 @@ bool taken_off_the_bus(Examination& look, const std::vector<PciFunction>& functi
 /// An external GPU whose box nobody has let in: the kernel shows nothing of what is in it.
 bool locked_out(Examination& look, const std::vector<PciFunction>& functions) {
   const auto* boxes = look.see(look.facts.machine.locked_out);
-  const bool has_one = std::any_of(functions.begin(), functions.end(),
-                                   [](const PciFunction& one) { return one.is_nvidia_gpu(); });
+  const bool has_one = has_nvidia(functions);
   // Docks and screens hang there as well: without a driver for what is missing nobody misses it.
   const bool wanted = !look.facts.nvidia.modules_on_disk.value_or({}).empty() ||
                       !look.facts.nvidia.libraries.value_or({}).empty();
@@ -81,7 +96,9 @@ void no_gpu_on_bus(Examination& look) {
   if (functions == nullptr) return;
   // Behind a hypervisor the driver may have one that is on no bus here.
   if (look.facts.driver.gpus && !look.facts.driver.gpus->empty()) return;
-  if (taken_off_the_bus(look, *functions) || locked_out(look, *functions)) return;
+  if (switched_off(look, *functions) || taken_off_the_bus(look, *functions) ||
+      locked_out(look, *functions))
+    return;
   // That is how most machines are, and nothing to mend, unless somebody has installed a driver.
   const Expectation expected = expectation(look);
   const bool any = std::any_of(functions->begin(), functions->end(), [&](const PciFunction& one) {

@@ -1,4 +1,4 @@
-// Rules LIB04, LIB05, LIB12: what the loader gives to frameworks when they are
+// Rules LIB04, LIB05, LIB12, LIB13: what the loader gives to frameworks when they are
 // imported.
 #include <algorithm>
 #include <array>
@@ -395,6 +395,65 @@ void libc_too_old(Examination& look) {
                          "libstdcxx-ng")});
 }
 
+/// The C library's version: its own, or what the system's release has; "" not known.
+std::string libc_of(Examination& look) {
+  if (const auto* own = look.see(look.facts.imports.libc)) return *own;
+  const auto* system = look.see(look.facts.machine.system);
+  if (system == nullptr) return "";
+  for (const SystemLibc& row : look.knowledge.compatibility().system_libcs) {
+    if (row.system != system->id) continue;
+    // A rolling system is as old as its kernel, where that is its own.
+    const std::string* kernel = look.see(look.facts.machine.kernel);
+    if (row.kernel.empty() ? !system->version.empty() && !is_older(system->version, row.release)
+                           : kernel != nullptr && !look.facts.machine.in_container &&
+                                 !is_older(*kernel, row.kernel))
+      return row.libc;
+  }
+  return "";
+}
+
+/// From 2.41 on glibc's dlopen() makes no stack executable, and refuses what asks for one.
+void stack_refused(Examination& look) {
+  const std::string libc = libc_of(look);
+  if (libc.empty() || is_older(libc, "2.41")) return;
+  const auto* files = look.see_whole(look.facts.imports.executable_stacks);
+  const auto tell = [&](const std::string& what, const std::string& where,
+                        const ExecutableStack* row) {
+    Finding& finding = look.found(
+        text("{} asks for a stack that may be executed, which glibc {} refuses: the import fails",
+             what, libc));
+    finding.evidence = {
+        where, row == nullptr ? "https://sourceware.org/glibc/wiki/Release/2.41" : row->source};
+    if (row != nullptr && !row->use.empty())
+      finding.fix.push_back({install_command(look.facts.python, {row->use}),
+                             text("a release that does not ask for it")});
+    if (files != nullptr && !files->empty())
+      finding.fix.push_back({"patchelf --clear-execstack " + pasted(files->front().file),
+                             text("takes the wish out of the file; it is wanted by mistake")});
+    if (finding.fix.empty())
+      finding.fix.push_back({"", text("take a newer release; or a system or image with an older C "
+                                      "library")});
+  };
+  const auto& rows = look.knowledge.compatibility().executable_stacks;
+  for (const ExecutableStack& row : rows) {
+    const auto package = look.facts.python.distribution(row.package);
+    const Distribution* one = look.see(package);
+    if (one == nullptr || !in_range(one->version, row.versions) ||
+        !local_part(one->version).starts_with(row.tag) ||
+        conda_package(look, row.package) != nullptr)
+      continue;
+    // Its own files are here, and none of them does: somebody has mended that.
+    const auto& codes = look.facts.imports.codes.value_or({});
+    if (files != nullptr && files->empty() &&
+        std::any_of(codes.begin(), codes.end(),
+                    [&](const PackageCode& code) { return code.package == row.package; }))
+      continue;
+    return tell(named(*one), one->path, &row);
+  }
+  if (files != nullptr && !files->empty())
+    tell(files->front().package, files->front().file, nullptr);
+}
+
 constexpr auto kRules = std::to_array<Rule>({
     {"LIB04", Layer::kLibraries, Severity::kFatal, true,
      msgid("a library that a framework needs and that is not here"), "", soname_missing},
@@ -402,6 +461,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("a library without a symbol that is wanted of it"), "LIB08 LIB09", symbol_missing},
     {"LIB12", Layer::kLibraries, Severity::kFatal, true,
      msgid("a C or C++ library older than a framework needs"), "", libc_too_old},
+    {"LIB13", Layer::kLibraries, Severity::kFatal, true,
+     msgid("a library that asks for a stack that may be executed"), "", stack_refused},
 });
 
 }  // namespace

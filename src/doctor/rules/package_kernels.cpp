@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/install.hpp"
 #include "doctor/rules/builds.hpp"
@@ -18,8 +19,12 @@ namespace {
 
 /// Whether the row is about this build: who builds it, says so in its version, and then it may
 /// serve others as well.
-bool is_about(const PackageGpus& row, const Distribution& one) {
+bool is_about(Examination& look, const PackageGpus& row, const Distribution& one) {
   const std::string_view tag = local_part(one.version);
+  if (!row.below.empty()) {
+    const PackageBuild* build = own_words(look, row.package);
+    if (build == nullptr || build->cuda.empty() || !is_older(build->cuda, row.below)) return false;
+  }
   return in_range(one.version, row.versions) &&
          (row.tag.empty() ? tag.empty() : tag.starts_with(row.tag));
 }
@@ -39,7 +44,8 @@ std::optional<SeenGpu> alike(Examination& look) {
 Kernels kernels_of_package(const PackageGpus& row, const std::string& capability, bool& newer) {
   newer = !row.arch.empty() && is_older(row.arch.back(), capability);
   if (!row.arch.empty()) return kernels_of({"", "", false, row.arch, row.ptx}, capability);
-  return is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
+  newer = !row.most.empty() && is_older(row.most, capability);
+  return newer || is_older(capability, row.capability) ? Kernels::kLacks : Kernels::kHas;
 }
 
 /// What the files themselves say, of all that belongs to one package together: some have a file for
@@ -121,11 +127,13 @@ void packages_without_kernels(Examination& look, bool newer) {
     const auto package = look.facts.python.distribution(row.package);
     const Distribution* one = look.see(package);
     bool is_newer = false;
-    if (one == nullptr || !is_about(row, *one) ||
+    if (one == nullptr || !is_about(look, row, *one) ||
         kernels_of_package(row, gpu.capability, is_newer) != Kernels::kLacks || is_newer != newer)
       continue;
     Finding& finding = look.found(
-        row.arch.empty()
+        row.arch.empty() && newer ? text("{} serves compute capability up to {}; the {} has {}",
+                                         named(*one), row.most, gpu.name, gpu.capability)
+        : row.arch.empty()
             ? text("{} serves compute capability {} and newer; the {} has {}", named(*one),
                    row.capability, gpu.name, gpu.capability)
             : text("{} has no kernels for the {} (compute capability {}): it was compiled for {}",
@@ -133,7 +141,13 @@ void packages_without_kernels(Examination& look, bool newer) {
                    fmt::format("{}", fmt::join(row.arch, ", "))));
     if (row.warn) finding.severity = Severity::kWarning;
     finding.evidence = {one->path, row.source};
-    if (row.package.starts_with("nvidia-cudnn"))
+    if (!row.what.empty())
+      finding.evidence.insert(finding.evidence.begin(), std::string(tr(row.what.c_str())));
+    if (const std::size_t blank = std::min(row.use.find(' '), row.use.size()); blank > 0)
+      finding.fix.push_back({install_command(look.facts.python, {row.use.substr(0, blank)},
+                                             std::string(trim(row.use.substr(blank)))),
+                             text("a release that serves it")});
+    else if (row.package.starts_with("nvidia-cudnn"))
       finding.fix.push_back({install_command(look.facts.python, {"nvidia-cudnn-cu12==9.10.2.21"}),
                              text("a release that serves it")});
     else

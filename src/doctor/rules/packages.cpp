@@ -148,6 +148,18 @@ std::string build_tag(std::string_view version) {
   return tag.starts_with("cu") || tag == "cpu" || tag.starts_with("rocm") ? std::string(tag) : "";
 }
 
+/// The PyTorch that goes with it by its own number, which counts on with PyTorch's: "2.8" of
+/// torchvision 0.23. "" not known; torchaudio counts on to 2.11 only.
+std::string torch_by_number(std::string_view name, std::string_view version) {
+  const Version parts = version_of(version);
+  if (parts.size() < 2) return "";
+  const bool vision = name == "torchvision";
+  if (!vision && parts[0] == 2) return parts[1] < 11 ? fmt::format("2.{}", parts[1]) : "";
+  if (parts[0] != 0 || parts[1] < 3) return "";
+  if (vision && parts[1] >= 15) return fmt::format("2.{}", parts[1] - 15);
+  return parts[1] > 14 ? "" : fmt::format("1.{}", vision ? parts[1] - 1 : parts[1]);
+}
+
 void torch_pair(Examination& look) {
   const TorchBuild* torch = look.see(look.facts.python.torch);
   if (torch == nullptr) return;
@@ -160,8 +172,15 @@ void torch_pair(Examination& look) {
     std::string pin;
     for (const std::string& row : package->needs)
       if (const Requirement need = parse_requirement(row); need.name == "torch") pin = need.exact;
-    const bool other_release = !pin.empty() && pin.find('*') == std::string::npos &&
-                               base_of(pin) != base_of(torch->version);
+    // A build of PyTorch's own that says nothing of it in what is recorded of its metadata.
+    const bool by_number = pin.empty() && package->needs.empty() &&
+                           look.facts.python.has_pytorchs_own_build() &&
+                           package->version.find('a') == std::string::npos &&
+                           package->version.find("dev") == std::string::npos;
+    if (by_number) pin = torch_by_number(name, package->version);
+    const bool other_release =
+        !pin.empty() && pin.find('*') == std::string::npos &&
+        (by_number ? pin != beginning(torch->version) : base_of(pin) != base_of(torch->version));
     const std::string tag = build_tag(package->version);
     const bool other_build = !tag.empty() && !torch_tag.empty() && tag != torch_tag;
     if (!other_release && !other_build) continue;
@@ -169,7 +188,9 @@ void torch_pair(Examination& look) {
         look.found(text("{} {} was built for another PyTorch than the {} that is installed", name,
                         package->version, torch->version));
     finding.evidence.push_back(package->path);
-    if (other_release) finding.evidence.push_back(text("it requires torch=={}", pin));
+    if (other_release)
+      finding.evidence.push_back(by_number ? text("by its number it goes with PyTorch {}", pin)
+                                           : text("it requires torch=={}", pin));
     if (other_build)
       finding.evidence.push_back(text("built for {}, PyTorch for {}", tag, torch_tag));
     finding.evidence.push_back(torch->path);

@@ -75,3 +75,47 @@ TEST_CASE(
   CHECK(clashes("torchao", "0.13.0", "2.5.1+cu124") == 1);
   CHECK(clashes("torchao", "0.12.0", "2.5.1+cu124") == 0);
 }
+
+TEST_CASE("JAX and xFormers say in their metadata which jaxlib and PyTorch they take") {
+  const auto clash = [](const char* name, const char* version, const char* need, const char* other,
+                        const char* its_version) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {name, version, std::string("/venv/site/") + name, 1, {need}, ""},
+        {other, its_version, std::string("/venv/site/") + other, 1, {}, ""}};
+    return diagnose(facts, Knowledge{}, {"FW25"}).findings.size();
+  };
+  const char* jaxlib = "jaxlib<=0.4.30,>=0.4.27";
+  CHECK(clash("jax", "0.4.30", jaxlib, "jaxlib", "0.4.23+cuda12.cudnn89") == 1);
+  CHECK(clash("jax", "0.4.30", jaxlib, "jaxlib", "0.4.30") == 0);
+  CHECK(clash("jax", "0.4.30", jaxlib, "jaxlib", "0.4.29+cuda12.cudnn91") == 0);
+  CHECK(clash("xformers", "0.0.35", "torch>=2.10", "torch", "2.8.0") == 1);
+  CHECK(clash("xformers", "0.0.35", "torch>=2.10", "torch", "2.11.0+cu130") == 0);
+}
+
+TEST_CASE("glibc refuses executable stacks from 2.41 on, whichever file says which it is") {
+  const auto refused = [](const char* name, const char* version, const char* libc) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {name, version, std::string("/venv/site/") + name + ".dist-info", 1, {}, ""}};
+    if (libc != nullptr) facts.imports.libc = std::string(libc);
+    return diagnose(facts, Knowledge{}, {"LIB13"}).findings.size();
+  };
+  CHECK(refused("ctranslate2", "4.5.0", "2.41") == 1);
+  CHECK(refused("ctranslate2", "4.5.0", "2.40") == 0);
+  CHECK(refused("ctranslate2", "4.6.0", "2.42") == 0);
+  CHECK(refused("torch", "1.13.1+rocm5.2", "2.41") == 1);
+  CHECK(refused("torch", "1.13.1+cu117", "2.41") == 0);
+  CHECK(refused("ctranslate2", "4.5.0", nullptr) == 0);
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.distributions = std::vector<Distribution>{};
+  facts.imports.libc = std::string("2.42");
+  facts.imports.executable_stacks = std::vector<StackFile>{};
+  CHECK(diagnose(facts, Knowledge{}, {"LIB13"}).findings.empty());
+  facts.imports.executable_stacks = std::vector<StackFile>{{"mine", "/venv/site/mine/_C.so"}};
+  const auto findings = diagnose(facts, Knowledge{}, {"LIB13"}).findings;
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].fix.at(0).command == "patchelf --clear-execstack /venv/site/mine/_C.so");
+}

@@ -1,5 +1,5 @@
-// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware and runtime of AMD's GPUs, and what servers
-// know GPUs by.
+// Rules AMD09, AMD11, WSL05 and FW29: memory, firmware, kernel and runtime of AMD's GPUs, and what
+// servers know GPUs by.
 #include <algorithm>
 #include <array>
 
@@ -38,6 +38,38 @@ bool misspelt_size(Examination& look) {
   return true;
 }
 
+/// Somebody computes on AMD's GPUs here.
+bool wants_rocm(Examination& look) {
+  const auto& torch = look.facts.python.torch;
+  return (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
+         look.see(look.facts.platform.ollama) != nullptr ||
+         look.see(look.facts.platform.ggml) != nullptr;
+}
+
+/// Before 6.16.9 ROCm was told of 15.5 GiB of what the firmware gives Strix Halo's GPU.
+bool kernel_sees_little(Examination& look, const std::vector<KfdNode>& nodes,
+                        const std::vector<AmdMemory>& memory) {
+  const auto* kernel = look.see(look.facts.machine.kernel);
+  const auto large = std::find_if(memory.begin(), memory.end(),
+                                  [](const AmdMemory& one) { return one.own > 16 * kGib; });
+  if (kernel == nullptr || large == memory.end() || look.facts.rocm.driver_release ||
+      !is_older(*kernel, "6.16.9") ||
+      std::none_of(nodes.begin(), nodes.end(),
+                   [](const KfdNode& node) { return node.gfx() == "gfx1151"; }))
+    return false;
+  Finding& finding = look.found(
+      text("programs of ROCm see 15.5 GiB of the {} GiB that this processor's GPU has: the kernel "
+           "{} tells them no more",
+           large->own / kGib, *kernel));
+  finding.evidence = {
+      fmt::format("/sys/bus/pci/devices/{}: mem_info_vram_total {}", large->address, large->own),
+      "/proc/sys/kernel/osrelease: " + *kernel,
+      "https://github.com/ROCm/legacy-rocm-build/issues/5444"};
+  finding.fix.push_back({"", text("a kernel from 6.16.9 on; or less memory for the GPU in the "
+                                  "firmware setup, and ttm.pages_limit for the rest")});
+  return true;
+}
+
 /// A processor's GPU takes the machine's memory; by default the kernel lets it have half.
 void half_of_memory(Examination& look) {
   if (misspelt_size(look)) return;
@@ -48,11 +80,9 @@ void half_of_memory(Examination& look) {
       std::any_of(nodes->begin(), nodes->end(),
                   [](const KfdNode& node) { return !node.integrated(); }))
     return;
-  const auto& torch = look.facts.python.torch;
-  const bool wanted = (torch && torch->hip) || look.see(look.facts.rocm.folder) != nullptr ||
-                      look.see(look.facts.platform.ollama) != nullptr ||
-                      look.see(look.facts.platform.ggml) != nullptr;
+  const bool wanted = wants_rocm(look);
   const auto* memory = look.see(look.facts.rocm.memory);
+  if (wanted && memory != nullptr && kernel_sees_little(look, *nodes, *memory)) return;
   if (!wanted || memory == nullptr || contains(*line, "ttm.pages_limit=") ||
       contains(*line, "amdgpu.gttsize="))
     return;
@@ -76,8 +106,40 @@ void half_of_memory(Examination& look) {
   }
 }
 
+/// Releases of the kernel whose amdgpu has a fault with a GPU; AMD's own driver is another.
+void bad_kernel(Examination& look) {
+  const auto* nodes = look.see(look.facts.rocm.nodes);
+  const auto* kernel = look.see(look.facts.machine.kernel);
+  if (nodes == nullptr || kernel == nullptr || look.facts.rocm.driver_release || !wants_rocm(look))
+    return;
+  std::string set = look.facts.platform.command_line.value_or("");
+  for (const ModprobeLine& line : look.facts.nvidia.modprobe.value_or({})) set += " " + line.text;
+  for (const AmdKernelFault& row : look.knowledge.compatibility().amd_kernel_faults)
+    for (const KfdNode& node : *nodes) {
+      const std::string word = row.set.substr(row.set.find('.') + 1);
+      if (!in_range(*kernel, row.kernel) || (!word.empty() && contains(set, word)) ||
+          std::find(row.targets.begin(), row.targets.end(), node.gfx()) == row.targets.end())
+        continue;
+      Finding& finding = look.found(text("the kernel {} has a known fault with {}: {}", *kernel,
+                                         node.gfx(), tr(row.what.c_str())));
+      if (row.info) finding.severity = Severity::kInfo;
+      finding.evidence = {
+          "/proc/sys/kernel/osrelease: " + *kernel,
+          fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()),
+          row.source};
+      if (!row.set.empty())
+        finding.fix.push_back(on_system(look, "kernel_argument",
+                                        text("avoids it until a newer kernel is here"), row.set));
+      else
+        finding.fix.push_back(
+            {"", text("boot a kernel that is newer, or older, than those from {}", row.kernel)});
+      return;
+    }
+}
+
 /// Releases of linux-firmware with which a GPU hangs.
 void bad_firmware(Examination& look) {
+  bad_kernel(look);
   const auto* nodes = look.see(look.facts.rocm.nodes);
   const auto* release = look.see(look.facts.rocm.linux_firmware);
   if (nodes == nullptr || release == nullptr) return;
@@ -169,8 +231,8 @@ constexpr auto kRules = std::to_array<Rule>({
      msgid("PyTorch's own runtime of ROCm inside WSL"), "", runtime_for_wsl},
     {"AMD09", Layer::kRuntime, Severity::kWarning, true,
      msgid("a processor's GPU that gets less memory than there is"), "", half_of_memory},
-    {"AMD11", Layer::kDriver, Severity::kWarning, true, msgid("firmware files with a known fault"),
-     "", bad_firmware},
+    {"AMD11", Layer::kDriver, Severity::kWarning, true,
+     msgid("firmware files or a kernel with a known fault"), "", bad_firmware},
     {"FW29", Layer::kFramework, Severity::kError, true,
      msgid("a server without the package that tells it which GPUs there are"), "", servers_gpus},
 });

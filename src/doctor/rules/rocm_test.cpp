@@ -53,6 +53,15 @@ TEST_CASE("a processor's GPU gets half of the memory, unless somebody says more"
   CHECK(but([](Facts& f) { f.platform.command_line = std::string("ttm.pages_limit=1"); }).empty());
   CHECK(but([](Facts& f) {
           alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
+          f.machine.kernel = std::string("6.16.9-061609-generic");
+        }).empty());
+  // An older kernel tells ROCm of a part of it alone; AMD's own driver does not.
+  CHECK(but([](Facts& f) {
+          alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
+        }) == "warning");
+  CHECK(but([](Facts& f) {
+          alter(f.rocm.memory, [](auto& it) { it.front().own = 96ULL << 30; });
+          f.rocm.driver_release = std::string("7.0");
         }).empty());
   CHECK(but([](Facts& f) {
           alter(f.rocm.memory, [](auto& it) { it.front().machines = 100ULL << 30; });
@@ -117,4 +126,22 @@ TEST_CASE("vLLM knows AMD's GPUs by amdsmi, and NVIDIA's by the module of nvidia
   CHECK(with("0.6.3", "11.5.3") == "warning");
   CHECK(with("0.6.3", "12.0.0").empty());
   CHECK(with("0.8.5", "11.5.3").empty());
+}
+
+TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a word avoids it") {
+  const auto kernel = [](unsigned target, const char* release, const char* line) {
+    Facts facts = strix_halo();
+    facts.rocm.nodes = std::vector{KfdNode{"1", "0000:c5:00.0", target, false}};
+    facts.machine.kernel = std::string(release);
+    facts.platform.command_line = std::string(line);
+    return said(rocm_rules(), facts, "AMD11");
+  };
+  CHECK(kernel(80003, "6.13.5-200.fc41.x86_64", "quiet") == "warning");
+  CHECK(kernel(80003, "6.12.9-arch1-1", "quiet") == "warning");
+  CHECK(kernel(80003, "6.12.21+bpo-amd64", "quiet").empty());
+  CHECK(kernel(80003, "6.14.0", "quiet").empty());
+  CHECK(kernel(90000, "6.13.5", "quiet").empty());
+  CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet") == "info");
+  CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
+  CHECK(kernel(110501, "6.18.1", "quiet").empty());
 }
