@@ -101,6 +101,7 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "CONDA_ROOT",
                                                         "FLAGS_check_nan_inf",
                                                         "FLAGS_fraction_of_gpu_memory_to_use",
+                                                        "DOCKER_CONFIG",
                                                         "HF_HOME",
                                                         "MAMBA_ROOT_PREFIX",
                                                         "NVCC_APPEND_FLAGS",
@@ -318,6 +319,8 @@ Environment redacted_environment(const Environment& environment, std::set<std::s
     // Of a Docker without root it is a socket in this user's own folder.
     else if (name == "DOCKER_HOST")
       told.emplace(name, value.starts_with("unix:///run/user/") ? "unix:///run/user/…" : "…");
+    else if (name == "DOCKER_CONTEXT")
+      told.emplace(name, value == "desktop-linux" || value == "default" ? value : "…");
     else if (std::find(kIndices.begin(), kIndices.end(), name) != kIndices.end())
       told.emplace(name, without_hosts(value));
     else if (is_told(name))

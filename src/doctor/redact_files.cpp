@@ -313,6 +313,14 @@ std::string torch_version(std::string_view text) {
   });
 }
 
+/// Whether Docker Desktop is meant: of docker's own settings nothing else, which has tokens.
+std::string docker_context(std::string_view text) {
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const bool is_desktop =
+      document.is_object() && document.value("currentContext", nlohmann::json()) == "desktop-linux";
+  return is_desktop ? "{\"currentContext\":\"desktop-linux\"}\n" : "{}\n";
+}
+
 /// The program that it starts, and none of what it is started with.
 std::string notebook_kernel(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
@@ -380,6 +388,7 @@ std::optional<std::string> redacted_settings(std::string_view path, std::string_
   if (is_ollamas_settings(path)) return ollamas_file(text);
   if (is_package_settings(path)) return told_settings(text);
   if (name == "kernel.json") return notebook_kernel(text);
+  if (name == "config.json") return docker_context(text);
   if (name == "direct_url.json") return wheel_address(text);
   if (name == "pyvenv.cfg") return environment_settings(text);
   if (path.ends_with("/torch/version.py")) return torch_version(text);

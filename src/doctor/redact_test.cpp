@@ -42,6 +42,14 @@ TEST_CASE("a program's name is left out of what the kernel says of it") {
         "INFO: task …:812 blocked for more than 120 seconds.\n");
 }
 
+TEST_CASE("of docker's settings only the context of Docker Desktop is told") {
+  CHECK(told("/home/user1/.docker/config.json",
+             R"({"auths":{"secret.lab":{"auth":"c2VjcmV0"}},"currentContext":"desktop-linux"})") ==
+        "{\"currentContext\":\"desktop-linux\"}\n");
+  CHECK(told("/c/config.json", R"({"currentContext":"secret-lab"})") == "{}\n");
+  CHECK(told("/c/config.json", "secret") == "{}\n");
+}
+
 TEST_CASE("settings tell what rules ask of them, and no passwords") {
   const std::string engine =
       told("/etc/docker/daemon.json",

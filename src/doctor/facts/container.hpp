@@ -36,6 +36,8 @@ struct ContainerEngines {
   Fact<std::string> docker_socket;   // of a Docker that runs as root
   Fact<std::string> docker_snap;     // folder of Docker from a snap
   Fact<std::string> docker_desktop;  // folder of Docker Desktop
+  /// The user's settings that make it the Docker which `docker` speaks to: a file or a variable.
+  Fact<std::string> uses_docker_desktop;
   Fact<std::string> podman;
   Fact<std::string> podman_version;                  // as dpkg has it
   Fact<std::string> kubelet;                         // a trace of a kubelet: this machine is a node

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "doctor/facts/nvidia.hpp"
@@ -141,13 +142,34 @@ Fact<LibraryFile> toolkit_library(const Tree& tree) {
   return {};
 }
 
-ContainerEngines engines_of(const Tree& tree) {
+/// Docker Desktop makes its own context the user's when it is started first. A variable goes before
+/// the file, and an address before both.
+Fact<std::string> docker_desktops_context(const Tree& tree, const ProcessFacts& process) {
+  constexpr std::string_view kContext = "desktop-linux";
+  if (process.environment.is_unreadable()) return process.environment.why();
+  const auto value = [&](const char* name) { return process.variable(name).value_or(""); };
+  if (!value("DOCKER_HOST").empty()) return {};
+  if (const std::string chosen = value("DOCKER_CONTEXT"); !chosen.empty())
+    return chosen == kContext ? Fact<std::string>("DOCKER_CONTEXT=" + chosen) : Fact<std::string>();
+  const std::string folder = value("DOCKER_CONFIG"), home = value("HOME");
+  if (folder.empty() && home.empty()) return {};
+  const std::string path = (folder.empty() ? home + "/.docker" : folder) + "/config.json";
+  const auto text = tree.read(path, 1 << 20);
+  if (!text) return text;
+  const auto settings = nlohmann::json::parse(*text, nullptr, false);
+  if (!settings.is_object() || settings.value("currentContext", nlohmann::json()) != kContext)
+    return {};
+  return path;
+}
+
+ContainerEngines engines_of(const Tree& tree, const ProcessFacts& process) {
   ContainerEngines found;
   found.docker =
       first_of(tree, {"/usr/bin/dockerd", "/usr/sbin/dockerd", "/usr/local/bin/dockerd"});
   found.docker_socket = first_of(tree, {"/run/docker.sock", "/var/run/docker.sock"});
   found.docker_snap = first_of(tree, {"/snap/docker", "/var/snap/docker", "/snap/bin/docker"});
   found.docker_desktop = first_of(tree, {"/opt/docker-desktop"});
+  found.uses_docker_desktop = docker_desktops_context(tree, process);
   found.podman = first_of(tree, {"/usr/bin/podman", "/usr/local/bin/podman"});
   if (found.podman) {
     found.podman_version = package_version(tree, "podman");
@@ -211,7 +233,7 @@ ContainerFacts collect_container(const Tree& tree, const ProcessFacts& process) 
         {"/run/host/usr/lib64/libcuda.so.1", "/run/host/usr/lib/x86_64-linux-gnu/libcuda.so.1",
          "/run/host/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/host/usr/lib/libcuda.so.1",
          "/run/host/run/opengl-driver/lib/libcuda.so.1"});
-  facts.engines = engines_of(tree);
+  facts.engines = engines_of(tree, process);
   facts.slurm = tree.watched([&] { return collect_slurm(tree); });
   facts.plugin_sockets = tree.list("/var/lib/kubelet/device-plugins", 200);
   facts.kubelet_plugins = tree.list("/var/lib/kubelet/plugins", 200);

@@ -227,7 +227,7 @@ void triton_cannot_compile(Examination& look) {
   Finding& finding = look.found(
       *compiler ? text("Python.h is not there, which Triton compiles with: {} fails", shown)
                 : text("there is no C compiler, which Triton compiles with: {} fails", shown));
-  if (who == nullptr) finding.severity = Severity::kInfo;
+  finding.severity = who == nullptr ? Severity::kInfo : Severity::kError;
   finding.evidence.push_back(triton->path);
   if (!*compiler) {
     finding.evidence.push_back(text("no gcc, clang or cc in PATH, and CC is not set"));

@@ -100,7 +100,7 @@ TEST_CASE("a compiler that is too new, or none, is named to whom it matters") {
   facts.toolchain.has_python_header = false;
   CHECK(severity("FW19", facts) == Severity::kInfo);
   add(facts, "vllm", "0.8.0");
-  CHECK(severity("FW19", facts) == Severity::kWarning);
+  CHECK(severity("FW19", facts) == Severity::kError);
   facts.toolchain.any_compiler = false;
   CHECK(asked("FW19", facts).findings.front().title.find("C compiler") != std::string::npos);
   facts.toolchain.any_compiler = Unreadable{"gcc", 0};

@@ -143,6 +143,19 @@ bool is_rootless_docker(Examination& look) {
   return contains(variable_or_empty(look, "DOCKER_HOST"), "/run/user/");
 }
 
+/// Two Dockers, of which `docker` speaks to the one in a virtual machine.
+void wrong_context(Examination& look, const std::string& by) {
+  Finding& finding =
+      look.found(text("docker speaks to Docker Desktop here, which runs in a virtual machine "
+                      "without the GPU, and not to the machine's own Docker"));
+  finding.evidence = {*look.facts.container.engines.docker_desktop,
+                      by.starts_with('/') ? by + ": \"currentContext\": \"desktop-linux\"" : by,
+                      "https://github.com/NVIDIA/nvidia-container-toolkit/issues/814"};
+  finding.fix.push_back(
+      {by.starts_with('/') ? "docker context use default" : "unset DOCKER_CONTEXT",
+       text("images and containers of the other Docker are not taken along")});
+}
+
 /// Root in a container is nobody outside, who may not write the device rules of the toolkit's hook.
 void remapped_users(Examination& look) {
   const auto& engines = look.facts.container.engines;
@@ -179,6 +192,8 @@ void docker_flavour(Examination& look) {
          text("takes GPUs from containers of a Docker with root on the same machine")});
     return;
   }
+  if (packaged && look.see(engines.docker_desktop) != nullptr)
+    if (const auto* by = look.see(engines.uses_docker_desktop)) return wrong_context(look, *by);
   if (packaged) return remapped_users(look);
   const auto* snap = look.see(engines.docker_snap);
   const auto* desktop = look.see(engines.docker_desktop);

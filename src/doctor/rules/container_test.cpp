@@ -112,6 +112,12 @@ std::vector<Mutation> of_machines() {
          f.container.engines.toolkit = {};
        }},
       {"CTR05", "",
+       [](Facts& f) {
+         f.container.engines.docker = std::string("/usr/bin/dockerd");
+         f.container.engines.docker_desktop = std::string("/opt/docker-desktop");
+         f.container.engines.uses_docker_desktop = std::string("/home/ada/.docker/config.json");
+       }},
+      {"CTR05", "",
        [](Facts& f) { f.container.engines.docker_snap = std::string("/snap/docker"); }},
       {"CTR09", "",
        [](Facts& f) {

@@ -242,3 +242,21 @@ TEST_CASE("CUDA wants addresses for all memory of the GPUs") {
   facts.process.address_space_limit_bytes = 1ULL << 45;
   CHECK(space().empty());
 }
+
+TEST_CASE("which Docker is spoken to: an address, a variable, then the user's settings") {
+  const berth::system::TemporaryTree folder;
+  folder.put("home/ada/.docker/config.json", R"({"currentContext":"desktop-linux"})");
+  folder.put("other/config.json", R"({"currentContext":["desktop-linux"]})");
+  folder.put("none/config.json", "{");
+  const auto by = [&](Environment environment) {
+    ProcessFacts process;
+    process.environment = std::move(environment);
+    return collect_container(Tree(folder.path), process).engines.uses_docker_desktop.value_or("no");
+  };
+  CHECK(by({{"HOME", "/home/ada"}}) == "/home/ada/.docker/config.json");
+  CHECK(by({{"HOME", "/home/ada"}, {"DOCKER_HOST", "unix:///run/docker.sock"}}) == "no");
+  CHECK(by({{"HOME", "/home/ada"}, {"DOCKER_CONTEXT", "default"}}) == "no");
+  CHECK(by({{"DOCKER_CONTEXT", "desktop-linux"}}) == "DOCKER_CONTEXT=desktop-linux");
+  for (const char* config : {"/other", "/none", "/nowhere"})
+    CHECK(by({{"HOME", "/home/ada"}, {"DOCKER_CONFIG", config}}) == "no");
+}
