@@ -81,7 +81,8 @@ Fact<std::map<std::string, std::string>> container_packages(const Tree& tree) {
 /// a module, this one may be built in.
 Fact<bool> raw_table(const Tree& tree) {
   const auto kernel = tree.line("/proc/sys/kernel/osrelease");
-  if (!kernel || !tree.exists("/etc/nv_tegra_release")) return {};
+  if (!tree.exists("/etc/nv_tegra_release")) return {};
+  if (!kernel) return Unreadable{"/proc/sys/kernel/osrelease", ENOENT};
   const auto list = tree.read("/lib/modules/" + *kernel + "/modules.dep", 4 << 20);
   if (list.is_unreadable()) return list.why();
   if (!list || list->find("/iptable_") == std::string::npos) return {};

@@ -15,6 +15,32 @@ std::string describe(const PciFunction& gpu) {
   return fmt::format("{} (10de:{:04x})", gpu.address, gpu.device);
 }
 
+/// From Blackwell on the proprietary module drives no GPU. NVIDIA's numbers grow with its
+/// generations.
+bool is_from_blackwell(const PciFunction& gpu) {
+  constexpr std::uint32_t kFirst = 0x2900;
+  return gpu.device >= kFirst;
+}
+
+/// A GPU of before Turing beside one of after Hopper: each kind of the module leaves one of them.
+bool told_of_both_kinds(Examination& look, Finding& finding) {
+  const PciFunction *old = nullptr, *blackwell = nullptr;
+  for (const auto* gpu : nvidia_gpus(look)) {
+    if (gpu->driver.value_or("") == "vfio-pci") continue;  // a guest has it
+    if (is_before_turing(*gpu)) old = gpu;
+    if (is_from_blackwell(*gpu)) blackwell = gpu;
+  }
+  if (old == nullptr || blackwell == nullptr) return false;
+  finding.evidence.push_back(text("no kind of NVIDIA's module drives both {} and {}",
+                                  describe(*old), describe(*blackwell)));
+  finding.fix.push_back(
+      {"", text("give one of them to a virtual machine or to another machine, and "
+                "install the kind of the module that the other needs: open for "
+                "{}, proprietary for {}",
+                blackwell->address, old->address)});
+  return true;
+}
+
 void open_module_old_gpu(Examination& look) {
   std::vector<const PciFunction*> old;
   for (const auto* gpu : nvidia_gpus(look))
@@ -32,6 +58,7 @@ void open_module_old_gpu(Examination& look) {
   if (open != nullptr && *open)
     finding.evidence.emplace_back("/proc/driver/nvidia/version: Open Kernel Module");
   if (!line.empty()) finding.evidence.push_back(quoted(line));
+  if (told_of_both_kinds(look, finding)) return;
   finding.fix.push_back(on_system(look, "driver_branch",
                                   text("the proprietary module, not the open one; 580 is the last "
                                        "branch for Maxwell, Pascal and Volta"),
@@ -57,13 +84,6 @@ int first_branch_for(const PciFunction& gpu) {
   for (const Generation& one : kGenerations)
     if (gpu.device >= one.first) branch = one.branch;
   return branch;
-}
-
-/// From Blackwell on the proprietary module drives no GPU. NVIDIA's numbers grow with its
-/// generations.
-bool is_from_blackwell(const PciFunction& gpu) {
-  constexpr std::uint32_t kFirst = 0x2900;
-  return gpu.device >= kFirst;
 }
 
 /// One that the proprietary module has, and that does not answer: no log need say why.
@@ -97,7 +117,8 @@ void proprietary_module_new_gpu(Examination& look) {
         text("{}: Blackwell or newer, which only the open module drives", describe(*gpu)));
     finding.evidence.push_back(text("/proc/driver/nvidia/version: the proprietary module"));
   }
-  finding.fix.push_back(on_system(look, "driver_open", "", "580"));
+  if (!told_of_both_kinds(look, finding))
+    finding.fix.push_back(on_system(look, "driver_open", "", "580"));
 }
 
 /// A GPU that is newer than the driver, which then leaves it alone.

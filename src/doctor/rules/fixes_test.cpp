@@ -56,6 +56,25 @@ TEST_CASE("the driver is purged without the container toolkit and without CUDA's
   }
 }
 
+TEST_CASE("where each kind of NVIDIA's module leaves one GPU, neither is told to be installed") {
+  Facts facts = healthy();
+  auto all = *facts.machine.pci;
+  const auto gpu = std::find_if(all.begin(), all.end(),
+                                [](const PciFunction& one) { return one.is_nvidia_gpu(); });
+  REQUIRE(gpu != all.end());
+  PciFunction other = *gpu;
+  gpu->device = 0x1b80;
+  other.address = "0000:41:00.0";
+  other.device = 0x2b85;
+  all.push_back(other);
+  facts.machine.pci = all;
+  facts.nvidia.open_module = true;
+  CHECK(fix_of(facts, "DRV06").empty());
+  all.back().driver = std::string("vfio-pci");
+  facts.machine.pci = all;
+  CHECK_FALSE(fix_of(facts, "DRV06").empty());
+}
+
 TEST_CASE("of wheels for two CUDAs those stay that the driver serves") {
   for (const auto& [driver, cuda, kept] :
        {std::tuple("535.183.01", "12.2", "nvidia-nccl-cu12==2.27.3"),
