@@ -103,7 +103,9 @@ std::string device_specification(std::string_view text) {
       if (!file.starts_with("lib") && !file.starts_with("nvidia")) continue;
       if (!is_common(value.substr(0, value.rfind('/')))) continue;
     }
-    if (key == "kind" || key == "devices" || key == "name" || key == "major" || is_path)
+    if (key == "cdiVersion" && value.find_first_not_of("0123456789.") != value.npos) continue;
+    if (key == "kind" || key == "devices" || key == "name" || key == "major" ||
+        key == "cdiVersion" || is_path)
       told += std::string(key) + ": " + value + "\n";
   }
   return told;
@@ -233,6 +235,9 @@ std::string slurms_gpus(std::string_view text) {
       const std::string_view value = word.substr(std::min(equals + 1, word.size()));
       const bool is_told = (key == "file" && value.starts_with("/dev/nvidia")) ||
                            key == "autodetect" || (key == "name" && value == "gpu");
+      constexpr auto kKeys = std::to_array<std::string_view>(
+          {"autodetect", "cores", "count", "file", "flags", "links", "name", "nodename", "type"});
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) continue;
       kept += (kept.empty() ? "" : " ") + std::string(word.substr(0, equals)) + "=" +
               (is_told ? std::string(value) : "…");
     }

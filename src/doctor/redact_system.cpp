@@ -346,14 +346,16 @@ std::string build_log(std::string_view text) {
   return told;
 }
 
-/// Where depmod has found NVIDIA's.
+/// Where depmod has found NVIDIA's, and for Docker on a Jetson whether tables are modules.
 std::string driver_modules(std::string_view text) {
   std::string told;
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view file = line.substr(0, line.find(':'));
-    if (file.substr(file.rfind('/') + 1).starts_with("nvidia") && is_common(file))
-      told += std::string(file) + ":\n";
+    const std::string_view name = file.substr(file.rfind('/') + 1);
+    if (name.starts_with("nvidia") && is_common(file)) told += std::string(file) + ":\n";
   }
+  for (const std::string table : {"/iptable_raw.ko", "/iptable_filter.ko"})
+    if (text.find(table) != text.npos) told += "kernel/net/ipv4/netfilter" + table + ":\n";
   return told;
 }
 
@@ -392,8 +394,12 @@ std::optional<std::string> of_hardware(std::string_view path, std::string_view n
                                        std::string_view text) {
   if (path == "/etc/nvpmodel.conf") return power_modes(text);
   if (path == "/var/lib/nvpmodel/status") return std::string(text.substr(0, 10)) + "\n";
-  if (path == "/etc/nv_tegra_release")
-    return std::string(text.substr(0, text.find(", GCID"))).substr(0, 60) + "\n";
+  if (path == "/etc/nv_tegra_release") {
+    const auto release = text.substr(0, std::min(text.find(", GCID"), text.find('\n')));
+    const bool is_told = release.starts_with("# R") &&
+                         release.substr(3, 2).find_first_not_of("0123456789") == release.npos;
+    return is_told ? std::string(release.substr(0, 60)) + "\n" : "";
+  }
   if (name == "make.log" || name.ends_with(".failed.log")) return build_log(text);
   if (name == "modules.dep") return driver_modules(text);
   return std::nullopt;

@@ -51,7 +51,7 @@ constexpr std::string_view kWords =
     "uverbs cm efa xpmem vbox video guest secrets kubernetes serviceaccount libhsa wsl xpu sycl "
     "intelfpga igc neo opengl glx egl gcc pc unknown none fb nvcr file files init all "
     "py mlx jetpack ggml avx vnni runners metal llama base hosts hostname resolv localtime opts "
-    "renderd card lxc lxd incus nspawn oci dxg";
+    "renderd card lxc lxd incus nspawn oci dxg redhat alpine musl mageia gnueabihf powerpc ppc le";
 
 const std::set<std::string_view>& words() {
   static const std::set<std::string_view> all = [] {
@@ -94,11 +94,10 @@ bool is_below_packages(std::string_view folder) {
 
 /// Folders whose names the kernel gives, or makers.
 bool tells_all(std::string_view folder) {
-  constexpr auto kBegins = std::to_array<std::string_view>(
-      {"/sys/", "/dev/char", "/dev/dri", "/dev/infiniband", "/dev/nvidia-caps",
-       "/lib/firmware/nvidia", "/var/lib/dkms/nvidia", "/var/cache/akmods/nvidia"});
-  return begins_with_any(folder, kBegins) || folder.find("/lib/gcc") != std::string_view::npos ||
-         folder.find("/Cellar/ggml") != std::string_view::npos;
+  constexpr auto kBegins =
+      std::to_array<std::string_view>({"/sys/", "/dev/char", "/dev/dri", "/dev/infiniband",
+                                       "/dev/nvidia-caps", "/lib/firmware/nvidia"});
+  return begins_with_any(folder, kBegins) || folder.find("/Cellar/ggml") != std::string_view::npos;
 }
 
 /// Folders of which every name is read, whatever it is: its place among the others may matter.
@@ -210,7 +209,10 @@ std::map<std::string, std::string> told_names(const std::string& folder,
     if (name.ends_with(".dist-info") || name.ends_with(".egg-info"))
       packages.insert(plain_name(name.substr(0, name.find('-'))));
   const bool all = tells_all(folder), is_below = is_below_packages(folder);
-  const bool versions = folder.ends_with("/versions") || folder == "/lib/modules";
+  const bool versions =
+      folder.ends_with("/versions") || folder == "/lib/modules" ||
+      begins_with_any(folder, std::to_array<std::string_view>(
+                                  {"/var/lib/dkms/nvidia", "/var/cache/akmods/nvidia"}));
   for (const std::string& name : names)
     if (all || packages.contains(plain_name(name)) || (!is_below && is_common(name)) ||
         is_library(name) || is_of_package(name) ||

@@ -53,17 +53,21 @@ std::string from_folders(const Tree& tree, const std::string& folder) {
   return "";
 }
 
+/// A driver's release, or a kernel's: beside them lie links and folders of builds.
+bool is_release(std::string_view name) {
+  return !name.empty() && name.front() >= '0' && name.front() <= '9';
+}
+
 /// What DKMS has built and keeps, be it installed or not: /var/lib/dkms/nvidia/VERSION/KERNEL.
 void add_built(const Tree& tree, std::vector<ModuleFile>& found) {
   const std::string folder = "/var/lib/dkms/nvidia";
   for (const std::string& version : tree.list(folder, 50).value_or({})) {
+    if (!is_release(version)) continue;
     for (const std::string& kernel : tree.list(folder + "/" + version, 50).value_or({})) {
       const bool known = std::any_of(found.begin(), found.end(),
                                      [&](const ModuleFile& file) { return file.kernel == kernel; });
       const std::string path = folder + "/" + version + "/" + kernel;
-      // Beside the kernels: links "source" and "kernel-…", and "build", which a failed one leaves.
-      const bool is_kernel = !kernel.empty() && kernel.front() >= '0' && kernel.front() <= '9';
-      if (is_kernel && !known) found.push_back({kernel, path, Unreadable{path, 0}, {}});
+      if (is_release(kernel) && !known) found.push_back({kernel, path, Unreadable{path, 0}, {}});
     }
   }
 }
@@ -75,7 +79,8 @@ std::vector<std::string> build_logs(const Tree& tree, const std::string& kernel)
   for (const std::string& module : tree.list(dkms, 100).value_or({})) {
     if (!module.starts_with("nvidia")) continue;
     for (const std::string& version : tree.list(dkms + "/" + module, 50).value_or({}))
-      found.push_back(dkms + "/" + module + "/" + version + "/build/make.log");
+      if (is_release(version))
+        found.push_back(dkms + "/" + module + "/" + version + "/build/make.log");
   }
   for (const std::string& module : tree.list(akmods, 100).value_or({})) {
     if (!module.starts_with("nvidia")) continue;
