@@ -241,15 +241,32 @@ int show(const Context& context, const model::Diagnosis& diagnosis,
   return wrong || model::is_empty_look(diagnosis) ? 1 : 0;
 }
 
+/// A path on a mount whose server does not answer is waited for by whoever looks there.
+Status check_answers(const doctor::Tree& tree, const std::string& path) {
+  std::error_code ignored;
+  if (!tree.is_silent(std::filesystem::absolute(path, ignored).string())) return Done{};
+  return Error{ErrorCode::kInvalidArgument, "E0807",
+               text("{}: {}", printable(path), error_words(ETIMEDOUT)), "findmnt"};
+}
+
+/// Those of options that are not the machine's own.
+Status check_paths(const Context& context) {
+  if (!context.arguments.has("--from") && !context.arguments.has("--record") &&
+      !context.arguments.has("--error"))
+    return Done{};
+  const doctor::Tree tree = doctor::answering_tree();
+  for (const char* option : {"--from", "--record", "--error"})
+    if (const auto path = context.arguments.value(option); path && *path != "-")
+      if (auto fit = check_answers(tree, *path); !fit) return fit;
+  return Done{};
+}
+
 Result<std::vector<doctor::source::Source>> read_files(const std::vector<std::string>& paths,
                                                        const std::string& python) {
   std::vector<doctor::source::Source> sources;
   const doctor::Tree tree = doctor::answering_tree();
   for (const std::string& path : paths) {
-    std::error_code ignored;
-    if (tree.is_silent(std::filesystem::absolute(path, ignored).string()))
-      return Error{ErrorCode::kInvalidArgument, "E0807",
-                   text("{}: {}", printable(path), error_words(ETIMEDOUT)), "findmnt"};
+    if (auto fit = check_answers(tree, path); !fit) return fit.error();
     auto source = doctor::source::read(path, python);
     if (!source) return std::move(source).error();
     sources.push_back(std::move(*source));
@@ -361,6 +378,7 @@ Result<int> run_doctor(const Context& context) {
   const auto only = chosen(context);
   if (!only) return only.error();
   if (const auto fit = check_only(context, *only); !fit) return fit.error();
+  if (const auto fit = check_paths(context); !fit) return fit.error();
   if (!context.arguments.positional.empty()) return examine_files(context, *only);
   auto target = doctor_target(context);
   if (!target) return std::move(target).error();

@@ -161,6 +161,12 @@ const ArchToolkits* Compatibility::toolkits_of(std::string_view capability) cons
   return nullptr;
 }
 
+std::string Compatibility::newest_rocm() const {
+  const auto row =
+      std::find_if(torch.begin(), torch.end(), [](const auto& one) { return !one.rocm.empty(); });
+  return row == torch.end() ? "" : row->rocm;
+}
+
 std::string Compatibility::cudnn_of_torch(std::string_view version, std::string_view cuda) const {
   for (const TorchRelease& row : torch) {
     if (beginning(version) != row.version) continue;

@@ -221,6 +221,7 @@ struct Compatibility {
   [[nodiscard]] std::string other_maker(std::string_view gpu_name) const;
   [[nodiscard]] const ArchToolkits* toolkits_of(std::string_view capability) const;
   /// The cuDNN that a build of PyTorch's was made with; "" not known.
+  [[nodiscard]] std::string newest_rocm() const;  // of PyTorch's wheels: "7.14"; "" none
   [[nodiscard]] std::string cudnn_of_torch(std::string_view version, std::string_view cuda) const;
   [[nodiscard]] const TensorflowRelease* tensorflow_of(std::string_view version) const;
 };

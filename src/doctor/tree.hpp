@@ -43,7 +43,10 @@ class Tree {
 
   /// Nothing at `path` or below it is looked at from now on: its server does not answer, and
   /// whoever looks there waits for it. Looks fail with ETIMEDOUT.
-  void silence(std::string path) { silent_.push_back(std::move(path)); }
+  void silence(std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    silent_.push_back(std::move(path));
+  }
   /// Whether a look at `path` would lead there, by whatever links.
   [[nodiscard]] bool is_silent(const std::string& path) const;
 

@@ -43,7 +43,7 @@ bool is_gone(const model::ProcessId& process, int handle) {
 /// place: what it had heard of the first it hands to the second.
 bool has_ended(int handle) {
   pollfd wait{handle, POLLIN, 0};
-  return ::poll(&wait, 1, 0) != 0;
+  return ::poll(&wait, 1, 0) > 0;
 }
 
 struct Watches::Watch {

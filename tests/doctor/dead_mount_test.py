@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A home folder on a server that is gone: a FUSE mount that nobody serves stands for it, since whoever looks there sleeps as well.
+"""A home folder on a server that is gone: a FUSE mount stands for it that takes what it is asked and never answers, since whoever looks
+there sleeps as well, and cannot be ended.
 
 usage: dead_mount_test.py BERTH
 """
@@ -7,9 +8,11 @@ import ctypes
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 BERTH = sys.argv[1]
 SKIPPED = 77
@@ -23,6 +26,19 @@ def mount_dead(folder):
     if libc.mount(b"gone", folder.encode(), b"fuse.gone", 0, options.encode()) != 0:
         raise OSError(ctypes.get_errno(), "mount")
     return device
+
+
+def take_and_never_answer(device):
+    """But for the first question, without which nothing is asked."""
+    initialize = 26
+    while True:
+        try:
+            asked = os.read(device, 1 << 20)
+        except OSError:
+            return
+        _, operation, number = struct.unpack_from("IIQ", asked)
+        if operation == initialize:
+            os.write(device, struct.pack("IiQ", 80, 0, number) + struct.pack("IIIIHHIIHH32x", 7, 26, 0, 0, 0, 0, 4096, 1, 0, 0))
 
 
 def run(*words, **environment):
@@ -56,10 +72,13 @@ def main():
         except OSError as error:
             print(f"skipped: no file system can be mounted here ({error})")
             sys.exit(SKIPPED)
+        threading.Thread(target=take_and_never_answer, args=(device,), daemon=True).start()
         try:
             check(home, top)
         finally:
-            os.close(device)  # the kernel answers everybody with an error from now on
+            # The kernel answers everybody with an error from now on, also the thread above.
+            subprocess.run(["umount", "-f", home], check=False)
+            os.close(device)
             subprocess.run(["umount", "-l", home], check=False)
 
 
@@ -73,7 +92,8 @@ def check(home, top):
     # What the home folder has nothing to do with is known all the same.
     assert "DRV01" in document["checked"] + [one["id"] for one in document["findings"]], document
     # What was asked for lies there.
-    for words in ([home + "/train.py"], ["--static", "--venv", home + "/venv"]):
+    for words in ([home + "/train.py"], ["--static", "--venv", home + "/venv"], ["--from", home + "/bundle"], ["--record", home + "/new"],
+                  ["--error", home + "/log"]):
         said = run(*words, HOME="/").stderr
         assert home in said and "time" in said.lower(), said
     sleeper = subprocess.Popen(["/bin/sleep", "100"], env={"HOME": home, "PATH": home + "/bin:/bin"})

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -50,15 +52,28 @@ void* ask(void* given) {
   return nullptr;
 }
 
-[[noreturn]] void be_the_child(pid_t parent, std::vector<Question>& questions) {
+/// A thread that waits for a server cannot be ended: it must hold nothing that others wait for,
+/// such as the pipe that our output goes to.
+void let_go_of_all_but(int pipe) {
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int stream : {0, 1, 2})
+    if (nothing >= 0) ::dup2(nothing, stream);
+  ::syscall(SYS_close_range, 3U, static_cast<unsigned>(pipe) - 1U, 0U);
+  ::syscall(SYS_close_range, static_cast<unsigned>(pipe) + 1U, ~0U, 0U);
+}
+
+[[noreturn]] void be_the_child(pid_t parent, std::vector<Question>& questions, int pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(0);
   ::prctl(PR_SET_NAME, "berth-mounts");
+  let_go_of_all_but(pipe);
   std::vector<pthread_t> threads;
   for (Question& one : questions) {
     pthread_t thread{};
-    if (::pthread_create(&thread, nullptr, ask, &one) != 0) continue;
-    threads.push_back(thread);
+    if (::pthread_create(&thread, nullptr, ask, &one) == 0)
+      threads.push_back(thread);
+    else  // where nobody could ask, nobody is silent
+      static_cast<void>(!::write(pipe, &one.number, sizeof one.number));
   }
   for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
   ::_exit(0);
@@ -88,7 +103,10 @@ MountsAsked::MountsAsked(const std::string& process, std::string root,
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
   pipe_.reset(ends[0]);
-  const Descriptor writing(ends[1]);
+  // Above the standard streams, also where some of those are closed.
+  const Descriptor writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 10));
+  ::close(ends[1]);
+  if (!writing) return;
   std::vector<std::string> paths;
   for (const auto& points : asked_) paths.push_back(root + points.front());
   std::vector<Question> questions;
@@ -97,7 +115,7 @@ MountsAsked::MountsAsked(const std::string& process, std::string root,
         {writing.get(), static_cast<std::uint16_t>(questions.size()), path.c_str()});
   const pid_t parent = ::getpid();
   child_ = ::fork();
-  if (child_ == 0) be_the_child(parent, questions);
+  if (child_ == 0) be_the_child(parent, questions, writing.get());
 }
 
 MountsAsked::~MountsAsked() {

@@ -321,9 +321,8 @@ void wrong_backend(Examination& look) {
           fmt::format("/sys/class/kfd/kfd/topology/nodes/{}: {}", node.number, node.gfx()));
   if (nvidia) {
     add_torch_fix(look, finding);
-  } else if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty()) {
-    finding.fix.push_back(
-        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rows.front().rocm, ""));
+  } else if (const auto rocm = look.knowledge.compatibility().newest_rocm(); !rocm.empty()) {
+    finding.fix.push_back(torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rocm, ""));
   }
 }
 

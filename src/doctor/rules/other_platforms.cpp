@@ -264,12 +264,10 @@ void add_override(Finding& finding, const Relative& relative) {
 /// target.
 void add_newer_rocm_wheel(Examination& look, Finding& finding) {
   const auto& torch = *look.facts.python.torch;
-  const auto& rows = look.knowledge.compatibility().torch;
-  const auto newest =
-      std::find_if(rows.begin(), rows.end(), [](const auto& row) { return !row.rocm.empty(); });
-  if (newest != rows.end() && is_older(torch.hip.value_or(""), newest->rocm))
+  const std::string newest = look.knowledge.compatibility().newest_rocm();
+  if (is_older(torch.hip.value_or(""), newest))
     finding.fix.push_back(
-        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + newest->rocm,
+        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + newest,
                       text("a newer ROCm has code for newer GPUs, and less for old ones")));
   finding.fix.push_back(
       {"",

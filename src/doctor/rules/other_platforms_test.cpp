@@ -392,3 +392,16 @@ TEST_CASE("a PyTorch for XPU is as new as the GPU") {
   facts.machine.pci = std::vector{card("0000:00:02.0", 0x8086, 0x64a0, "xe")};
   CHECK(diagnose(facts, Knowledge{}, {"FW03"}).findings.empty());
 }
+
+TEST_CASE("a build for ROCm is fetched from an index that is there") {
+  Facts facts = radeon();
+  TorchBuild torch;
+  torch.version = "2.15.0+cu132";
+  torch.path = "/venv/torch/version.py";
+  torch.cuda = std::string("13.2");
+  facts.python.torch = torch;
+  facts.python.interpreter = std::string("/venv/bin/python");
+  for (const auto& finding : diagnose(facts, Knowledge{}, {"FW07"}).findings)
+    CHECK(finding.fix.at(0).command.find("/rocm7") != std::string::npos);
+  CHECK(diagnose(facts, Knowledge{}, {"FW07"}).findings.size() == 1);
+}

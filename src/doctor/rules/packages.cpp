@@ -58,9 +58,8 @@ void torch_without_cuda(Examination& look) {
   Finding& finding = look.found(
       text("PyTorch {} is built without ROCm, so it does not see the AMD GPU", torch->version));
   finding.evidence.push_back(fmt::format("{}: hip = None", torch->path));
-  if (const auto& rows = look.knowledge.compatibility().torch; !rows.empty())
-    finding.fix.push_back(
-        torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rows.front().rocm, ""));
+  if (const auto rocm = look.knowledge.compatibility().newest_rocm(); !rocm.empty())
+    finding.fix.push_back(torch_install(look, {"--force-reinstall", "torch"}, "rocm" + rocm, ""));
 }
 
 void torch_without_cuda_on_arm(Examination& look) {

@@ -60,23 +60,25 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
 }
 
 /// What to install: as the row says; the release of the package whose row has this other one; what
-/// the package itself asks for.
-std::string wanted_of(Examination& look, const PackagePair& row, const Distribution& one,
-                      const Distribution& other) {
-  if (!row.use.empty()) return row.use;
+/// the package itself asks for. A PyTorch stays as it is, and pip finds what goes with it.
+std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
+                                   const Distribution& one, const Distribution& other) {
+  if (!row.use.empty()) return {row.use};
   if (!row.same.empty())
-    return row.package + "==" + common_part(row, other) + (row.same == "minor" ? ".*" : "");
+    return {row.package + "==" + common_part(row, other) + (row.same == "minor" ? ".*" : "")};
+  if (row.good.empty() && other.name == "torch")
+    return {row.package, "torch==" + other.version.substr(0, other.version.find('+'))};
   if (row.good.empty()) {
     const Requirement need = parse_requirement(unmet_need(one, other));
-    return need.name + need.range;
+    return {need.name + need.range};
   }
   for (const PackagePair& fit : look.knowledge.compatibility().pairs)
     if (fit.package == row.package && fit.with == row.with && !fit.good.empty() &&
         in_range(other.version, fit.good))
-      return fit.versions.ends_with('-')
-                 ? fmt::format("{}>={}", row.package, beginning(fit.versions))
-                 : fmt::format("{}=={}.*", row.package, fit.versions);
-  return "";
+      return {fit.versions.ends_with('-')
+                  ? fmt::format("{}>={}", row.package, beginning(fit.versions))
+                  : fmt::format("{}=={}.*", row.package, fit.versions)};
+  return {};
 }
 
 void wrong_pairs(Examination& look) {
@@ -101,12 +103,12 @@ void wrong_pairs(Examination& look) {
       finding.evidence.push_back(one->path + "/METADATA: " + unmet_need(*one, *other));
     finding.evidence.push_back(row.source);
     // Not both in releases of today: a new PyTorch may want a newer driver.
-    const std::string wanted = wanted_of(look, row, *one, *other);
+    const auto wanted = wanted_of(look, row, *one, *other);
     if (wanted.empty())
       finding.fix.push_back({uninstall_command(look.facts.python, {row.package}),
                              text("no release of it goes with {}", named(*other))});
     else
-      finding.fix.push_back({install_command(look.facts.python, {wanted}),
+      finding.fix.push_back({install_command(look.facts.python, wanted),
                              text("the release that goes with the other one")});
   }
 }

@@ -56,6 +56,17 @@ TEST_CASE("what has to be of one number with another is told where it is not") {
   CHECK(wanted("tensorflow-text", "2.17.0", "tensorflow", "2.17.1").empty());
 }
 
+TEST_CASE("a PyTorch stays as it is where another package wants a newer one") {
+  Facts facts = tests::workstation("535.183.01", "12.2");
+  facts.python.conda = std::vector<CondaPackage>{};
+  facts.python.distributions = std::vector<Distribution>{
+      {"torch", "2.8.0+cu126", "/venv/site/torch.dist-info", 1, {}, ""},
+      {"xformers", "0.0.35", "/venv/site/xformers.dist-info", 1, {"torch>=2.10"}, ""}};
+  const auto found = diagnose(facts, Knowledge{}, {"FW25"}).findings;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].fix.at(0).command.ends_with(" xformers torch==2.8.0"));
+}
+
 TEST_CASE(
     "releases that import what another package has no longer, and the first and last of them") {
   CHECK(wanted("vllm", "0.9.2", "transformers", "4.56.2") == "'transformers<4.54'");
