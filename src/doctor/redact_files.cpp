@@ -262,8 +262,9 @@ std::string wheel_address(std::string_view text) {
   nlohmann::json told = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
-    told["url"] =
-        url.starts_with("file:") ? "file:///…" + url.substr(url.rfind('/')) : without_hosts(url);
+    // "file:" alone has no slash.
+    const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
+    told["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }
   return told.dump() + "\n";
 }

@@ -135,6 +135,15 @@ TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
   CHECK(!redacted_file("/usr/lib/x.so", binary));
 }
 
+TEST_CASE("of where a wheel came from its name is told, and an address without one does no harm") {
+  const auto from = [](const std::string& url) {
+    return told("/v/x-1.dist-info/direct_url.json", R"({"url":")" + url + "\"}");
+  };
+  CHECK(from("file:") == "{\"url\":\"file:///…\"}\n");
+  CHECK(from("file:///srv/secret/x-1-py3-none-any.whl") ==
+        "{\"url\":\"file:///…/x-1-py3-none-any.whl\"}\n");
+}
+
 TEST_CASE("variables of programs and schedulers are told where a rule asks for them") {
   std::set<std::string> dropped;
   const Environment told =
