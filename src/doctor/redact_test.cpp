@@ -125,6 +125,12 @@ TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
              "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
              "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==
         "Name: x\nVersion: 1\nRequires-Dist: y @ …\nRequires-Dist: z>=2\n");
+  for (const char* row : {"y@ git+https://u:secret@host/y.git", "y@git+https://host/secret",
+                          "y[a] @https://host/secret"})
+    CHECK(told("/v/x-1.egg-info/PKG-INFO", "Name: x\nRequires-Dist: " + std::string(row) + "\n")
+              .ends_with(" @ …\n"));
+  CHECK(told("/v/x-1.dist-info/METADATA", "Requires-Dist: u:secret@host\nName: ftp://secret\n") ==
+        "Requires-Dist: @ …\nName: @ …\n");
   CHECK(told("/etc/nccl.conf", "# secret\nNCCL_DEBUG=INFO\nMY=secret\n") == "NCCL_DEBUG=INFO\n");
   CHECK(told("/v/pyvenv.cfg", "home = /usr/bin\ncommand = python -m venv secret\n") ==
         "home = /usr/bin\n");
