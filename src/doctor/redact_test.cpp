@@ -214,6 +214,18 @@ TEST_CASE("whoever a path names is hidden, known or not, and is the same one eve
   CHECK(redaction.report().size() == 11);
 }
 
+TEST_CASE("a home that is called as a folder of homes has its files where it had them") {
+  Redaction redaction;
+  redaction.hide_user("home");
+  redaction.hide_user("scratch");
+  for (const char* path : {"/tmp/x/home/.config/pip/pip.conf", "/tmp/x/scratch/.condarc",
+                           "HOME=/tmp/x/scratch", "/tmp/x/home"})
+    CHECK(redaction.apply(path) == path);
+  const std::string bytes("\x7f/tmp/home/.local/x\0", 21);
+  CHECK(redaction.apply_in_place(bytes) == bytes);
+  CHECK(redaction.apply("/scratch/ann/.config") == "/scratch/user1/.config");
+}
+
 TEST_CASE("a name with dots is hidden as a whole") {
   Redaction redaction;
   redaction.hide_user("alice");
