@@ -337,3 +337,48 @@ TEST_CASE("hosts without a scheme are no values of variables") {
                             {"OLLAMA_MODELS", "/data/models"},
                             {"OLLAMA_ORIGINS", "…"}});
 }
+
+TEST_CASE("values of variables have no host with a port, no address with colons, no definition") {
+  const auto told = [](const std::string& name, const std::string& value) {
+    std::set<std::string> dropped;
+    const Environment one = berth::doctor::redacted_environment({{name, value}}, dropped);
+    return one.contains(name) ? one.at(name) : "left out";
+  };
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"NCCL_X", "gpu8:1234"},
+           {"NCCL_TOPO", "gpu8"},
+           {"NCCL_FOO", "fe80::dead:beef"},
+           {"NCCL_DEBUG", "gpu8:80"},
+           {"NCCL_NET", "[fe80::1]:80"},
+           {"NCCL_ALGO", "2001:db8:0:0:0:0:0:1"},
+           {"UCX_TLS", "gpu8.corp.example"},
+           {"LD_LIBRARY_PATH", "//fs.corp/lib"},
+           {"BACKUP_DEVICE", "nas8"},
+           {"CC", "gcc -DKEY=TOKEN"},
+           {"XLA_FLAGS", "-DKEY=TOKEN"},
+           {"NVCC_PREPEND_FLAGS", "-I//fs.corp/x"},
+           {"NVCC_APPEND_FLAGS", "-DKEY=TOKEN"}})
+    CHECK_MESSAGE(told(name, value) == "…", name);
+  CHECK(told("NVCC_PREPEND_FLAGS", "-ccbin /opt/mine/g++ -DKEY=TOKEN") == "-ccbin …");
+  CHECK(told("NVCC_APPEND_FLAGS", "").empty());
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1"},
+           {"NCCL_ALGO", "Ring,Tree"},
+           {"NCCL_PROTO", "^LL128"},
+           {"NCCL_SOCKET_IFNAME", "^lo,docker0"},
+           {"NCCL_TOPO_FILE", "/opt/topo.xml"},
+           {"NCCL_CUMEM_ENABLE", "0"},
+           {"NVIDIA_REQUIRE_CUDA", "cuda>=12.4 brand=tesla,driver>=470,driver<471"},
+           {"NVIDIA_VISIBLE_DEVICES", "GPU-8a31bc42-0000"},
+           {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512,expandable_segments:True"},
+           {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
+           {"ONEAPI_DEVICE_SELECTOR", "level_zero:0"},
+           {"PYTORCH_ROCM_ARCH", "gfx908;gfx90a"},
+           {"TORCH_CUDA_ARCH_LIST", "7.0 8.0+PTX"},
+           {"SLURM_GPUS_PER_TASK", "a100:16"},
+           {"TRAIN_DEVICE", "cuda:0"},
+           {"PATH", "/opt/python@3.12/bin:/usr/bin"},
+           {"CONDA_DEFAULT_ENV", "torch.dev"},
+           {"XLA_FLAGS", "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}})
+    CHECK_MESSAGE(told(name, value) == value, name);
+}
