@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "doctor/contains_any.hpp"
 #include "doctor/facts/nvidia.hpp"
 #include "doctor/facts/package_index.hpp"
+#include "doctor/told_names.hpp"
 
 namespace berth::doctor {
 namespace {
@@ -126,6 +128,37 @@ constexpr auto kToldAsSet = std::to_array<std::string_view>(
 constexpr auto kIndices = std::to_array<std::string_view>(
     {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX",
      "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "CONDA_CHANNELS"});
+// Of those by their prefixes whose values rules ask; of any other one only a number, a path or a
+// word that everybody has.
+constexpr std::string_view kAsked =
+    "BNB_CUDA_VERSION CUDA_CACHE_DISABLE CUDA_CACHE_MAXSIZE CUDA_DEVICE_MAX_CONNECTIONS "
+    "CUDA_DEVICE_MEMORY_LIMIT CUDA_DEVICE_ORDER CUDA_DISABLE_PTX_JIT "
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION CUDA_FORCE_PTX_JIT CUDA_HOME CUDA_INJECTION64_PATH "
+    "CUDA_LAUNCH_BLOCKING CUDA_MODULE_LOADING CUDA_MPS_ACTIVE_THREAD_PERCENTAGE "
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT CUDA_MPS_PIPE_DIRECTORY CUDA_PATH CUDA_VERSION "
+    "CUDA_VISIBLE_DEVICES CUDNN_LOGINFO_DBG CUPY_ACCELERATORS CUPY_CACHE_IN_MEMORY "
+    "GPU_DEVICE_ORDINAL HIP_LAUNCH_BLOCKING HIP_PATH HIP_PLATFORM HIP_VISIBLE_DEVICES "
+    "HSA_DISABLE_CACHE HSA_ENABLE_SDMA HSA_OVERRIDE_GFX_VERSION HSA_TOOLS_LIB "
+    "KMP_DUPLICATE_LIB_OK LD_LIBRARY_PATH LD_PRELOAD MKL_NUM_THREADS MKL_SERVICE_FORCE_INTEL "
+    "MKL_THREADING_LAYER NCCL_ALGO NCCL_ASYNC_ERROR_HANDLING NCCL_BLOCKING_WAIT NCCL_BUFFSIZE "
+    "NCCL_DEBUG NCCL_GRAPH_FILE NCCL_IB_DISABLE NCCL_IB_HCA NCCL_IB_TIMEOUT NCCL_MNNVL_ENABLE "
+    "NCCL_NET NCCL_NET_GDR_LEVEL NCCL_NET_PLUGIN NCCL_NTHREADS NCCL_P2P_DISABLE NCCL_P2P_LEVEL "
+    "NCCL_PROTO NCCL_SHM_DISABLE NCCL_TOPO_FILE NUMBAPRO_CUDALIB NUMBAPRO_LIBDEVICE NUMBAPRO_NVVM "
+    "NUMBA_CUDA_DRIVER NUMBA_CUDA_USE_NVIDIA_BINDING NUMBA_DISABLE_CUDA NUMBA_DISABLE_JIT "
+    "NUMBA_ENABLE_CUDASIM NUMBA_FORCE_CUDA_CC NVIDIA_DISABLE_REQUIRE NVIDIA_DRIVER_CAPABILITIES "
+    "NVIDIA_REQUIRE_CUDA NVIDIA_TF32_OVERRIDE NVIDIA_VISIBLE_DEVICES NV_CUDA_LIB_VERSION "
+    "NV_CUDNN_VERSION OMP_NUM_THREADS ONEAPI_DEVICE_SELECTOR OPENBLAS_NUM_THREADS "
+    "PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF "
+    "PYTORCH_NO_CUDA_MEMORY_CACHING PYTORCH_ROCM_ARCH ROCM_HOME ROCM_PATH ROCM_VERSION "
+    "ROCR_VISIBLE_DEVICES SYCL_DEVICE_FILTER TRITON_ALWAYS_COMPILE TRITON_CACHE_DIR TRITON_HOME "
+    "TRITON_INTERPRET TRITON_LIBCUDA_PATH TRITON_PTXAS_BLACKWELL_PATH TRITON_PTXAS_PATH XLA_FLAGS "
+    "XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_PREALLOCATE "
+    "ZE_AFFINITY_MASK ZE_ENABLE_NULL_DRIVER";
+// In whose values a number follows a word, and a dot is no host's.
+constexpr auto kOptions = std::to_array<std::string_view>(
+    {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+     "CUBLAS_WORKSPACE_CONFIG", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "CONDA_DEFAULT_ENV",
+     "WSL_DISTRO_NAME", "LANG", "LC_ALL"});
 constexpr auto kSecret = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASS", "PWD", "KEY", "CRED", "AUTH", "JWT", "COOKIE", "HOST", "ADDR",
      "COMM_ID", "ARGV", "_ARGS", "URL", "URI", "PROXY"});
@@ -194,8 +227,26 @@ bool is_told(std::string_view name) {
           !contains_any(name, kMachine));
 }
 
-/// "10.0.0.7:1234", "gpu7.corp.example": of four numbers, or of words with dots, and no file.
+/// "gpu8:1234", "fe80::1", "[fe80::1]:80": a name with a port, or what is written with colons.
+bool is_address_with_colons(std::string_view word) {
+  const std::size_t last = word.rfind(':');
+  if (last == std::string_view::npos || word.find('/') != std::string_view::npos) return false;
+  constexpr std::string_view kDigits = "0123456789", kLetters = "abcdefABCDEF";
+  const bool has_port =
+      word.size() - last > 2 && word.find_first_not_of(kDigits, last + 1) == word.npos;
+  if (has_port && std::any_of(word.begin(), word.end(),
+                              [](unsigned char c) { return std::isalpha(c) != 0 || c == ']'; }))
+    return true;
+  return word.find(':') != last &&
+         (word.find("::") != word.npos || word.find_first_of(kLetters) != word.npos ||
+          std::count(word.begin(), word.end(), ':') > 4) &&
+         word.find_first_not_of("0123456789abcdefABCDEF:[]%") == word.npos;
+}
+
+/// "10.0.0.7:1234", "gpu7.corp.example": of four numbers, or of words with dots, and no file;
+/// "//fs/x".
 bool is_address(std::string_view word) {
+  if (word.starts_with("//") || is_address_with_colons(word)) return true;
   word = word.substr(0, word.find(':'));
   const auto parts = split(word, '.');
   if (parts.size() < 2 || word.find('/') != std::string_view::npos) return false;
@@ -221,15 +272,39 @@ bool is_plain_setting(std::string_view value) {
          std::find(kWords.begin(), kWords.end(), value) != kWords.end();
 }
 
+/// A number, a path, one of the GPUs, or words that everybody has: "gpu8" is a machine.
+bool is_everybodys(std::string_view word) {
+  constexpr std::string_view kDigits = "0123456789";
+  return word.starts_with('/') || word.starts_with("GPU-") || word.starts_with("MIG-") ||
+         word.find_first_not_of("0123456789.+-") == word.npos ||
+         (word.find_first_of(kDigits) == word.npos && is_common(word)) ||
+         (word.starts_with("cuda:") && word.find_first_not_of(kDigits, 5) == word.npos);
+}
+
+bool is_asked(std::string_view name) {
+  const auto names = split(kAsked, ' ');
+  return name.ends_with("IFNAME") || name.starts_with("OLLAMA_") ||
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::string told_value(std::string_view name, const std::string& value) {
   if (value.find("://") != std::string::npos ||
       (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
       (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))
     return "…";
-  if (std::find(kTold.begin(), kTold.end(), name) != kTold.end()) return value;
+  // Whether a compiler is chosen there is what is asked; paths and definitions stand beside it.
+  if (name.starts_with("NVCC_") && name.ends_with("_FLAGS"))
+    return value.find("ccbin") != std::string::npos ? "-ccbin …" : value.empty() ? "" : "…";
+  if (std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end())
+    return value.find('@') == std::string::npos ? value : "…";
+  const bool is_told_whole = std::find(kTold.begin(), kTold.end(), name) != kTold.end();
+  const bool is_known = is_told_whole || is_asked(name);
   for (std::size_t at = 0; at < value.size();) {
     const std::size_t end = std::min(value.find_first_of(" ,;=", at), value.size());
-    if (is_address(std::string_view(value).substr(at, end - at)) || value.find('@') < end)
+    const std::string_view word = std::string_view(value).substr(at, end - at);
+    const bool is_path = is_told_whole && word.starts_with('/');  // "/opt/python@3.12/bin"
+    if (is_address(word) || word.starts_with("-D") || (!is_known && !is_everybodys(word)) ||
+        (!is_path && word.find('@') != word.npos))
       return "…";
     at = end + 1;
   }

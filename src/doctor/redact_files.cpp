@@ -111,16 +111,24 @@ std::string device_specification(std::string_view text) {
   return told;
 }
 
+/// "acme-lib @ …": of what a package wants, or says of itself, no address, whatever it begins with.
+std::string without_address(std::string_view line) {
+  const std::size_t mark = std::min(line.find('@'), line.find("://"));
+  if (mark == std::string_view::npos) return std::string(line);
+  // What stands before the mark is a name, or the address's own beginning.
+  const std::size_t begin = line.find_last_of(" \t", mark) + 1;
+  const bool is_name =
+      line[mark] == '@' && line.substr(begin, mark - begin).find_first_of(":/") == line.npos;
+  return std::string(trim(line.substr(0, is_name ? mark : begin))) + " @ …";
+}
+
 std::string package_metadata(std::string_view text) {
   std::string told;
   for (std::string_view line : split(text, '\n')) {
     if (trim(line).empty()) break;  // the description follows
     const std::string_view key = line.substr(0, std::min(line.find(':'), line.size()));
     if (std::find(kMetadataKeys.begin(), kMetadataKeys.end(), key) == kMetadataKeys.end()) continue;
-    const auto address = line.find(" @ ");
-    told += address == std::string_view::npos ? std::string(line)
-                                              : std::string(line.substr(0, address)) + " @ …";
-    told += "\n";
+    told += without_address(line) + "\n";
   }
   return told;
 }
@@ -262,8 +270,9 @@ std::string wheel_address(std::string_view text) {
   nlohmann::json told = nlohmann::json::object();
   if (document.is_object() && document.contains("url") && document["url"].is_string()) {
     const std::string url = document["url"].get<std::string>();
-    told["url"] =
-        url.starts_with("file:") ? "file:///…" + url.substr(url.rfind('/')) : without_hosts(url);
+    // "file:" alone has no slash.
+    const std::string name = url.substr(std::min(url.rfind('/'), url.size()));
+    told["url"] = url.starts_with("file:") ? "file:///…" + name : without_hosts(url);
   }
   return told.dump() + "\n";
 }

@@ -10,29 +10,13 @@ namespace {
 
 /// Everybody's: what they are called tells nothing of who uses them.
 bool is_everybodys(std::string_view host) {
-  constexpr auto kHosts = std::to_array<std::string_view>({"pypi.org",
-                                                           "pypi.python.org",
-                                                           "files.pythonhosted.org",
-                                                           "download.pytorch.org",
-                                                           "pypi.nvidia.com",
-                                                           "pypi.ngc.nvidia.com",
-                                                           "developer.download.nvidia.com",
-                                                           "pypi.jetson-ai-lab.io",
-                                                           "pypi.jetson-ai-lab.dev",
-                                                           "conda.anaconda.org",
-                                                           "repo.anaconda.com",
-                                                           "conda.nvidia.com",
-                                                           "github.com",
-                                                           "huggingface.co",
-                                                           "wheels.vllm.ai",
-                                                           "repo.radeon.com",
-                                                           "storage.googleapis.com",
-                                                           "pypi.tuna.tsinghua.edu.cn",
-                                                           "mirrors.tuna.tsinghua.edu.cn",
-                                                           "mirrors.aliyun.com",
-                                                           "pypi.mirrors.ustc.edu.cn",
-                                                           "mirrors.cloud.tencent.com",
-                                                           "mirror.sjtu.edu.cn"});
+  constexpr auto kHosts = std::to_array<std::string_view>(
+      {"pypi.org", "pypi.python.org", "files.pythonhosted.org", "download.pytorch.org",
+       "pypi.nvidia.com", "pypi.ngc.nvidia.com", "developer.download.nvidia.com",
+       "pypi.jetson-ai-lab.io", "pypi.jetson-ai-lab.dev", "repo.anaconda.com", "conda.nvidia.com",
+       "wheels.vllm.ai", "repo.radeon.com", "pypi.tuna.tsinghua.edu.cn",
+       "mirrors.tuna.tsinghua.edu.cn", "mirrors.aliyun.com", "pypi.mirrors.ustc.edu.cn",
+       "mirrors.cloud.tencent.com", "mirror.sjtu.edu.cn"});
   return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
 }
 
@@ -73,18 +57,53 @@ bool is_plain(std::string_view word) {
          std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
+/// Where below a host everybody has a place of their own: of whom it is stands in the path.
+bool is_of_people(std::string_view host) {
+  constexpr auto kHosts = std::to_array<std::string_view>(
+      {"conda.anaconda.org", "github.com", "huggingface.co", "storage.googleapis.com"});
+  return std::find(kHosts.begin(), kHosts.end(), host) != kHosts.end();
+}
+
+/// "cu126", "rocm6.2", "whl": which builds an index has; or
+/// "NAME-1.0-cp310-cp310-linux_x86_64.whl".
+bool is_of_build(std::string_view part) {
+  const auto numbered = [&](std::string_view name, std::string_view digits, std::size_t most) {
+    return part.starts_with(name) && part.size() > name.size() &&
+           part.size() <= name.size() + most &&
+           part.find_first_not_of(digits, name.size()) == std::string_view::npos;
+  };
+  return part == "whl" || part == "cpu" || part == "xpu" || part == "simple" ||
+         numbered("cu", "0123456789", 3) || numbered("rocm", "0123456789.", 5) ||
+         (part.ends_with(".whl") && std::count(part.begin(), part.end(), '-') >= 4) ||
+         (!part.empty() && part[0] > '9' && is_plain(part));
+}
+
 /// "https://index-host/…/cu126" of a host that is somebody's own: that there is an index, and of
-/// which build, is what rules ask.
+/// which build, is what rules ask; of nightly builds also that they are such.
 std::string without_host(const std::string& url) {
   const std::size_t host = url.find("://") + 3;
   const std::size_t end = std::min(url.find('/', host), url.size());
   const std::string_view name = std::string_view(url).substr(host, end - host);
-  if (is_everybodys(name.substr(0, name.find(':'))) || name.empty()) return url;
+  const std::string_view plain = name.substr(0, name.find(':'));
+  if (is_everybodys(plain)) return url;
+  std::string told = url.substr(0, host);
+  if (is_of_people(plain))
+    told += plain;
+  else if (!name.empty())
+    told += "index-host";
+  if (end == url.size()) return told;
   const std::size_t last = url.rfind('/');
-  return url.substr(0, host) + "index-host" +
-         (last == std::string::npos || last < end ? ""
-          : last == end                           ? url.substr(last)
-                                                  : "/…" + url.substr(last));
+  const bool is_told = is_of_build(std::string_view(url).substr(last + 1));
+  if (last > end || !is_told) told += "/…";
+  if (url.find("/nightly/", end) != std::string::npos) told += "/nightly";
+  return is_told ? told + url.substr(last) : told;
+}
+
+std::string told_scheme(std::string_view scheme) {
+  constexpr auto kSchemes = std::to_array<std::string_view>(
+      {"http", "https", "file", "ftp", "ssh", "git", "git+http", "git+https", "git+ssh"});
+  const bool is_known = std::find(kSchemes.begin(), kSchemes.end(), scheme) != kSchemes.end();
+  return is_known ? std::string(scheme) : "…";
 }
 
 /// Whose values rules ask for: pip's and uv's indices, conda's channels.
@@ -104,7 +123,7 @@ std::string without_hosts(std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(" \t\r\n\"',[]=", begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
     if (const std::size_t scheme = word.find("://"); scheme != std::string_view::npos)
-      out += std::string(word.substr(0, scheme)) +
+      out += told_scheme(word.substr(0, scheme)) +
              without_host(index_address(word.substr(scheme), "").url);
     else
       out += is_plain(word) ? std::string(word) : "…";

@@ -126,7 +126,8 @@ struct Place {
     return next;
   }
   [[nodiscard]] bool is_for_name(std::string_view part) const {
-    if (names == Names::kAnything || !names_somebody(part)) return false;
+    // "/srv/x/home" may be a home itself: below it lies .config.
+    if (names == Names::kAnything || !names_somebody(part) || part.starts_with('.')) return false;
     return initials.empty() || (part.starts_with(initials) && part.size() > 2 &&
                                 !part.starts_with("lib") && !is_one_of(part, kWords));
   }
@@ -158,7 +159,8 @@ Redaction::Name& Redaction::name_of(std::string_view name, bool is_host) {
 }
 
 void Redaction::hide_user(const std::string& name) {
-  if (names_somebody(name)) name_of(name, false).everywhere = !is_one_of(name, kWords);
+  if (names_somebody(name) && !is_one_of(name, kHomes))
+    name_of(name, false).everywhere = !is_one_of(name, kWords);
 }
 
 void Redaction::hide_host(const std::string& name) {
@@ -262,7 +264,7 @@ std::string Redaction::apply_in_place(std::string_view bytes) {
         is_one_of(std::string_view(out).substr(above + 1, slash - above - 1), kHomes);
     const bool is_known = out[end] == '/' && !known_at(part, 0, false).empty() &&
                           known_at(part, 0, false).size() == part.size();
-    if (!is_home && !is_known) continue;
+    if ((!is_home || part.starts_with('.')) && !is_known) continue;
     // As long as it was, for offsets count: "/home/user1//lib" is the same folder.
     std::string by = replaced(part, false);
     if (by.size() > part.size()) by = std::string(part.size(), 'x');

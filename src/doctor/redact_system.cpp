@@ -126,7 +126,7 @@ std::string mounts(std::string_view text) {
     const auto dash = std::find(words.begin(), words.end(), "-");
     told +=
         fmt::format("{} {} {} {} {} {} - {} … …\n", words[0], words[1], words[2], root,
-                    is_private ? "/…" : words[4], words[5], dash + 1 < words.end() ? dash[1] : "…");
+                    is_private ? "/…" : words[4], words[5], words.end() - dash > 1 ? dash[1] : "…");
   }
   return told;
 }

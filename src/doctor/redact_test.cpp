@@ -125,6 +125,12 @@ TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
              "Name: x\nVersion: 1\nAuthor-email: a@secret.lab\n"
              "Requires-Dist: y @ https://u:secret@host/y.whl\nRequires-Dist: z>=2\n\nsecret\n") ==
         "Name: x\nVersion: 1\nRequires-Dist: y @ …\nRequires-Dist: z>=2\n");
+  for (const char* row : {"y@ git+https://u:secret@host/y.git", "y@git+https://host/secret",
+                          "y[a] @https://host/secret"})
+    CHECK(told("/v/x-1.egg-info/PKG-INFO", "Name: x\nRequires-Dist: " + std::string(row) + "\n")
+              .ends_with(" @ …\n"));
+  CHECK(told("/v/x-1.dist-info/METADATA", "Requires-Dist: u:secret@host\nName: ftp://secret\n") ==
+        "Requires-Dist: @ …\nName: @ …\n");
   CHECK(told("/etc/nccl.conf", "# secret\nNCCL_DEBUG=INFO\nMY=secret\n") == "NCCL_DEBUG=INFO\n");
   CHECK(told("/v/pyvenv.cfg", "home = /usr/bin\ncommand = python -m venv secret\n") ==
         "home = /usr/bin\n");
@@ -133,6 +139,15 @@ TEST_CASE("files of programs tell nobody's names, hosts and passwords") {
   CHECK(told("/etc/apt/x.list", "deb https://me:secret@mirror/debian stable\n") == "left out");
   const std::string binary("\0://a:b@c", 10);
   CHECK(!redacted_file("/usr/lib/x.so", binary));
+}
+
+TEST_CASE("of where a wheel came from its name is told, and an address without one does no harm") {
+  const auto from = [](const std::string& url) {
+    return told("/v/x-1.dist-info/direct_url.json", R"({"url":")" + url + "\"}");
+  };
+  CHECK(from("file:") == "{\"url\":\"file:///…\"}\n");
+  CHECK(from("file:///srv/secret/x-1-py3-none-any.whl") ==
+        "{\"url\":\"file:///…/x-1-py3-none-any.whl\"}\n");
 }
 
 TEST_CASE("variables of programs and schedulers are told where a rule asks for them") {
@@ -174,6 +189,8 @@ TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and 
             "/proc/self/mountinfo",
             "36 35 0:9 /secret /mnt rw,noexec shared:1 - nfs4 nas.corp:/s rw,addr=10.0.0.7\n") ==
         "36 35 0:9 / /mnt rw,noexec - nfs4 … …\n");
+  CHECK(redacted_file("/proc/self/mountinfo", "36 35 0:9 /secret /mnt rw,noexec shared:1\n") ==
+        "36 35 0:9 / /mnt rw,noexec - … … …\n");
   CHECK(redacted_log("[ 12.5] my-paper[4711]: segfault at 0 in libcuda.so nvidia\n") ==
         "[ 12.5] …[4711]: segfault at 0 in libcuda.so nvidia\n");
 }
@@ -197,6 +214,18 @@ TEST_CASE("whoever a path names is hidden, known or not, and is the same one eve
     CHECK(told(nobody) == nobody);
   for (const std::string& line : redaction.report()) CHECK(line.find("mallory") == line.npos);
   CHECK(redaction.report().size() == 11);
+}
+
+TEST_CASE("a home that is called as a folder of homes has its files where it had them") {
+  Redaction redaction;
+  redaction.hide_user("home");
+  redaction.hide_user("scratch");
+  for (const char* path : {"/tmp/x/home/.config/pip/pip.conf", "/tmp/x/scratch/.condarc",
+                           "HOME=/tmp/x/scratch", "/tmp/x/home"})
+    CHECK(redaction.apply(path) == path);
+  const std::string bytes("\x7f/tmp/home/.local/x\0", 21);
+  CHECK(redaction.apply_in_place(bytes) == bytes);
+  CHECK(redaction.apply("/scratch/ann/.config") == "/scratch/user1/.config");
 }
 
 TEST_CASE("a name with dots is hidden as a whole") {
@@ -307,4 +336,49 @@ TEST_CASE("hosts without a scheme are no values of variables") {
                             {"OLLAMA_KEEP_ALIVE", "24h"},
                             {"OLLAMA_MODELS", "/data/models"},
                             {"OLLAMA_ORIGINS", "…"}});
+}
+
+TEST_CASE("values of variables have no host with a port, no address with colons, no definition") {
+  const auto told = [](const std::string& name, const std::string& value) {
+    std::set<std::string> dropped;
+    const Environment one = berth::doctor::redacted_environment({{name, value}}, dropped);
+    return one.contains(name) ? one.at(name) : "left out";
+  };
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"NCCL_X", "gpu8:1234"},
+           {"NCCL_TOPO", "gpu8"},
+           {"NCCL_FOO", "fe80::dead:beef"},
+           {"NCCL_DEBUG", "gpu8:80"},
+           {"NCCL_NET", "[fe80::1]:80"},
+           {"NCCL_ALGO", "2001:db8:0:0:0:0:0:1"},
+           {"UCX_TLS", "gpu8.corp.example"},
+           {"LD_LIBRARY_PATH", "//fs.corp/lib"},
+           {"BACKUP_DEVICE", "nas8"},
+           {"CC", "gcc -DKEY=TOKEN"},
+           {"XLA_FLAGS", "-DKEY=TOKEN"},
+           {"NVCC_PREPEND_FLAGS", "-I//fs.corp/x"},
+           {"NVCC_APPEND_FLAGS", "-DKEY=TOKEN"}})
+    CHECK_MESSAGE(told(name, value) == "…", name);
+  CHECK(told("NVCC_PREPEND_FLAGS", "-ccbin /opt/mine/g++ -DKEY=TOKEN") == "-ccbin …");
+  CHECK(told("NVCC_APPEND_FLAGS", "").empty());
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1"},
+           {"NCCL_ALGO", "Ring,Tree"},
+           {"NCCL_PROTO", "^LL128"},
+           {"NCCL_SOCKET_IFNAME", "^lo,docker0"},
+           {"NCCL_TOPO_FILE", "/opt/topo.xml"},
+           {"NCCL_CUMEM_ENABLE", "0"},
+           {"NVIDIA_REQUIRE_CUDA", "cuda>=12.4 brand=tesla,driver>=470,driver<471"},
+           {"NVIDIA_VISIBLE_DEVICES", "GPU-8a31bc42-0000"},
+           {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512,expandable_segments:True"},
+           {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
+           {"ONEAPI_DEVICE_SELECTOR", "level_zero:0"},
+           {"PYTORCH_ROCM_ARCH", "gfx908;gfx90a"},
+           {"TORCH_CUDA_ARCH_LIST", "7.0 8.0+PTX"},
+           {"SLURM_GPUS_PER_TASK", "a100:16"},
+           {"TRAIN_DEVICE", "cuda:0"},
+           {"PATH", "/opt/python@3.12/bin:/usr/bin"},
+           {"CONDA_DEFAULT_ENV", "torch.dev"},
+           {"XLA_FLAGS", "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}})
+    CHECK_MESSAGE(told(name, value) == value, name);
 }

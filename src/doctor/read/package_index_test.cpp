@@ -98,9 +98,25 @@ TEST_CASE("of an index of somebody's own a bundle tells that it is there, and no
         "    https://download.pytorch.org/whl/cu126\n… = …\n");
   CHECK(told_settings("channel_alias: https://conda.acme.corp\nchannels:\n  - conda-forge\n"
                       "  - https://conda.acme.corp/t/sEcReT/mine\n") ==
-        "…: …\nchannels:\n  - conda-forge\n  - https://index-host/mine\n");
+        "…: …\nchannels:\n  - conda-forge\n  - https://index-host/…\n");
   CHECK(told_settings("[[index]]\nname = \"acme\"\nurl = \"https://pypi.acme.corp/simple\"\n") ==
         "[[index]]\n… = …\nurl = \"https://index-host/simple\"\n");
+  for (const auto& [url, told] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"https://pypi.acme.corp/sEcReT", "https://index-host/…"},
+           {"https://pypi.acme.corp", "https://index-host"},
+           {"https://pypi.acme.corp/cu126-sEcReT", "https://index-host/…"},
+           {"https://pypi.acme.corp/sEcReT/rocm6.2", "https://index-host/…/rocm6.2"},
+           {"https://pypi.acme.corp/a/nightly/cu130", "https://index-host/…/nightly/cu130"},
+           {"sEcReT://pypi.acme.corp/whl", "…://index-host/whl"},
+           {"file:///srv/sEcReT/whl", "file:///…/whl"},
+           {"https://storage.googleapis.com/acme/sEcReT", "https://storage.googleapis.com/…"},
+           {"https://huggingface.co/acme/sEcReT/simple", "https://huggingface.co/…/simple"},
+           {"https://conda.anaconda.org/acme", "https://conda.anaconda.org/…"},
+           {"https://conda.anaconda.org/pytorch", "https://conda.anaconda.org/pytorch"},
+           {"https://github.com/acme/x/y/x-1.0-cp310-cp310-linux_x86_64.whl",
+            "https://github.com/…/x-1.0-cp310-cp310-linux_x86_64.whl"},
+           {"https://download.pytorch.org/whl/cu126", "https://download.pytorch.org/whl/cu126"}})
+    CHECK(without_hosts(url) == told);
   // And a machine that was recorded so still has its mirror.
   system::TemporaryTree files;
   files.put("etc/pip.conf", told_settings("[global]\nindex-url = https://pypi.acme.corp/simple\n"));
