@@ -2,10 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <regex>
 
-#include "base/file.hpp"
 #include "doctor/rules/ground_for_tests.hpp"
 #include "doctor/rules/machines_for_tests.hpp"
 #include "doctor/rules/on_system.hpp"
@@ -159,56 +157,6 @@ TEST_CASE("an Intel card's PyTorch comes from the index that is configured") {
   facts.packages.pip.main = IndexAddress{"https://mirror.lab/simple", "/etc/pip.conf", false};
   const std::string command = fix_of(facts, "XPU01");
   CHECK(command.find("TORCH_INDEX") != std::string::npos);
-}
-
-TEST_CASE("the kernel's command line is changed by the system's own means, others' words kept") {
-  Facts facts = healthy();
-  const Knowledge known;
-  const auto fix = [&](const char* id, const std::vector<std::string>& words) {
-    facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
-    Examination look(facts, known, Severity::kFatal);
-    return without_arguments(
-        look, words, [](std::string_view one) { return one == "nouveau"; }, "so");
-  };
-  CHECK(
-      fix("fedora", {"rd.driver.blacklist=nouveau", "modprobe.blacklist=nouveau,pcspkr"}).command ==
-      "sudo grubby --update-kernel=ALL --remove-args='rd.driver.blacklist=nouveau'\n"
-      "sudo grubby --update-kernel=ALL --remove-args='modprobe.blacklist=nouveau,pcspkr'\n"
-      "sudo grubby --update-kernel=ALL --args='modprobe.blacklist=pcspkr'\n"
-      "sudo reboot");
-  CHECK(fix("pop", {"nomodeset"}).command == "sudo kernelstub -d 'nomodeset'\nsudo reboot");
-  CHECK(fix("nixos", {"nomodeset"}).command == "sudo nixos-rebuild boot\nsudo reboot");
-  CHECK(fix("plan9", {"nomodeset"}).command.empty());
-  CHECK(fix("ubuntu", {"nomodeset';reboot;'"}).command.empty());
-
-  // What sed makes of a file as grub has it.
-  const berth::system::TemporaryTree folder;
-  folder.put("grub",
-             "GRUB_CMDLINE_LINUX_DEFAULT='quiet nomodeset'\n"
-             "GRUB_CMDLINE_LINUX=\"modprobe.blacklist=nouveau\" # nomodesetting\n");
-  std::string command = fix("debian", {"nomodeset", "modprobe.blacklist=nouveau"}).command;
-  CHECK(command.find("update-grub") != std::string::npos);
-  command = std::regex_replace(command, std::regex("sudo (update-grub|reboot)\n?"), "true\n");
-  command =
-      std::regex_replace(command, std::regex("/etc/default/grub(?!\\.d)"), folder.path + "/grub");
-  command = std::regex_replace(command, std::regex("sudo "), "");
-  REQUIRE(std::system(command.c_str()) == 0);
-  CHECK(*berth::read_file(folder.path + "/grub") ==
-        "GRUB_CMDLINE_LINUX_DEFAULT='quiet '\nGRUB_CMDLINE_LINUX=\"\" # nomodesetting\n");
-}
-
-TEST_CASE("a word for the kernel is added by the means of the system that was looked at") {
-  Facts facts = healthy();
-  tests::alter(facts.machine.pci, [](auto& functions) {
-    for (PciFunction& one : functions) one.iommu = std::string("DMA-FQ");
-  });
-  for (const auto& [id, words] :
-       {std::pair("fedora", "grubby --update-kernel=ALL --args='iommu=pt'"),
-        std::pair("pop", "kernelstub -a 'iommu=pt'"), std::pair("arch", "grub-mkconfig")}) {
-    CAPTURE(id);
-    facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
-    CHECK(fix_of(facts, "HW12").find(words) != std::string::npos);
-  }
 }
 
 TEST_CASE("a fix speaks the package manager of the system that was looked at") {

@@ -93,14 +93,14 @@ TEST_CASE("a GPU that was given to a virtual machine is taken back without the o
     return fix().command;
   };
   constexpr const char* kAlone = "ro quiet vfio-pci.ids=10de:2684";
-  CHECK(given("ubuntu", kAlone).ends_with("\nsudo update-grub\nsudo reboot"));
+  CHECK(given("ubuntu", kAlone).ends_with(" && sudo update-grub && sudo reboot"));
   CHECK(given("fedora", kAlone) ==
-        "sudo grubby --update-kernel=ALL --remove-args='vfio-pci.ids=10de:2684'\nsudo reboot");
+        "sudo grubby --update-kernel=ALL --remove-args='vfio-pci.ids=10de:2684' && sudo reboot");
   CHECK(given("fedora", "vfio-pci.ids=1b21:2142,10de:2684,10de:22ba")
             .find("--args='vfio-pci.ids=1b21:2142,10de:22ba'") != std::string::npos);
   CHECK(given("arch", kAlone).find("grub-mkconfig") != std::string::npos);
   CHECK(fix().says.find("systemd-boot") != std::string::npos);
-  CHECK(given("pop", kAlone) == "sudo kernelstub -d 'vfio-pci.ids=10de:2684'\nsudo reboot");
+  CHECK(given("pop", kAlone) == "sudo kernelstub -d 'vfio-pci.ids=10de:2684' && sudo reboot");
   CHECK_MESSAGE(given("fedora", "vfio-pci.ids=10de:2684';reboot;'").empty(), "not a list of ids");
   const auto line = [&](const char* text) {
     const berth::system::TemporaryTree folder;
@@ -108,7 +108,7 @@ TEST_CASE("a GPU that was given to a virtual machine is taken back without the o
     facts.nvidia.modprobe = std::vector<ModprobeLine>{{folder.path + "/vfio.conf", text}};
     const std::string command = fix().command;
     REQUIRE(command.starts_with("sudo sed -i "));
-    REQUIRE(std::system(command.substr(5, command.find('\n') - 5).c_str()) == 0);
+    REQUIRE(std::system(command.substr(5, command.find(" && ") - 5).c_str()) == 0);
     return *berth::read_file(folder.path + "/vfio.conf");
   };
   CHECK(line("options vfio-pci ids=10de:2684,1b21:2142") == "options vfio-pci ids=1b21:2142\n");

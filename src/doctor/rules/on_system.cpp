@@ -46,13 +46,25 @@ std::string remaining(std::string_view word, const ArgumentPart& gone) {
   return rest.empty() ? "" : std::string(word.substr(0, equals + 1)) + rest;
 }
 
-/// What sed finds the word by, whatever its value is by now.
+/// What sed -E finds the very word by.
 std::string pattern_of(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  std::string pattern = equals == std::string_view::npos ? "\\<" : "";
-  for (const char one : word.substr(0, equals))
-    pattern += one == '.' ? std::string("[.]") : std::string(1, one);
-  return pattern + (equals == std::string_view::npos ? "\\>" : "=[[:alnum:]_.,:+-]*");
+  std::string pattern;
+  for (const char one : word)
+    pattern += one == '.' || one == '+' ? fmt::format("[{}]", one) : std::string(1, one);
+  return pattern;
+}
+
+constexpr std::string_view kAnd = " && ", kReboot = "sudo reboot";
+
+/// Adds what it does to the steps so far; of what was to be done already, once the others are.
+void add_steps(std::vector<std::string>& steps, std::string_view command) {
+  for (std::size_t at = 0; at < command.size();) {
+    const std::size_t end = std::min(command.find(kAnd, at), command.size());
+    const std::string step(command.substr(at, end - at));
+    steps.erase(std::remove(steps.begin(), steps.end(), step), steps.end());
+    if (step != kReboot) steps.push_back(step);
+    at = end + kAnd.size();
+  }
 }
 
 }  // namespace
@@ -68,7 +80,7 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
                               : known.systems.empty() ? nullptr
                                                       : &known.systems.front();
   if (const SystemTask* found = row == nullptr ? nullptr : row->task(task)) {
-    const std::string note(found->action.empty() ? "" : tr(found->action));
+    const std::string note = found->action.empty() ? "" : text(found->action, value);
     return {fmt::format(fmt::runtime(found->command), value, more), joined(std::move(says), note)};
   }
   const std::string name = system ? printable(system->name) : "";
@@ -81,21 +93,23 @@ model::Fix on_system(Examination& look, const char* task, std::string says,
 model::Fix on_system_between(Examination& look, const char* task, const std::string& before,
                              const std::string& after, std::string says, const std::string& value) {
   model::Fix fix = on_system(look, task, std::move(says), value);
-  fix.command = before + (before.empty() || fix.command.empty() ? "" : "\n") + fix.command +
+  // Nobody shall wait for a reboot that changes nothing.
+  const std::string_view then = fix.command.ends_with(kReboot) ? kAnd : "\n";
+  fix.command = before + std::string(before.empty() || fix.command.empty() ? "" : then) +
+                fix.command +
                 (after.empty() || (before.empty() && fix.command.empty()) ? "" : "\n") + after;
   return fix;
 }
 
 model::Fix without_arguments(Examination& look, const std::vector<std::string>& words,
                              const ArgumentPart& gone, const std::string& says) {
-  constexpr std::string_view kReboot = "sudo reboot";
   model::Fix fix{"", says};
+  std::vector<std::string> steps, notes;
   const auto add = [&](const char* task, const std::string& value, const std::string& more) {
-    model::Fix one = on_system(look, task, "", value, more);
-    if (one.command.ends_with(kReboot)) one.command.erase(one.command.rfind(" && "));
-    if (!one.says.empty() && !contains(fix.says, one.says)) fix.says = joined(fix.says, one.says);
-    if (!one.command.empty() && !contains(fix.command, one.command))
-      fix.command += one.command + "\n";
+    const model::Fix one = on_system(look, task, "", value, more);
+    if (!one.says.empty() && std::find(notes.begin(), notes.end(), one.says) == notes.end())
+      notes.push_back(one.says);
+    add_steps(steps, one.command);
   };
   for (const std::string& word : words) {
     // They go into a command.
@@ -106,7 +120,8 @@ model::Fix without_arguments(Examination& look, const std::vector<std::string>& 
     if (const std::string left = remaining(word, gone); !left.empty())
       add("kernel_argument", left, "");
   }
-  if (!fix.command.empty()) fix.command += kReboot;
+  for (const std::string& note : notes) fix.says = joined(fix.says, note);
+  if (!steps.empty()) fix.command = fmt::format("{}{}{}", fmt::join(steps, kAnd), kAnd, kReboot);
   return fix;
 }
 
