@@ -119,3 +119,24 @@ TEST_CASE("glibc refuses executable stacks from 2.41 on, whichever file says whi
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].fix.at(0).command == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }
+
+TEST_CASE("the file whose wish for such a stack is taken out is the package's own") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.conda = std::vector<CondaPackage>{};
+  facts.python.distributions = std::vector<Distribution>{
+      {"ctranslate2", "4.5.0", "/venv/site/ctranslate2.dist-info", 1, {}, ""}};
+  facts.imports.libc = std::string("2.41");
+  const auto last_fix = [&] {
+    const auto findings = diagnose(facts, Knowledge{}, {"LIB13"}).findings;
+    return findings.size() == 1 ? findings[0].fix.back().command : "";
+  };
+  const StackFile other{"mine", "/venv/site/mine/_C.so"};
+  facts.imports.executable_stacks = std::vector<StackFile>{
+      other, {"ctranslate2", "/venv/site/ctranslate2.libs/libctranslate2.so.4"}};
+  CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
+  facts.imports.executable_stacks = std::vector<StackFile>{other};
+  CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
+  // Its own files are here, and mended: what is left is the other one.
+  facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
+  CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
+}
