@@ -486,3 +486,16 @@ TEST_CASE("a CDI spec serves each Podman that reads its format") {
     CHECK(diagnose(facts, Knowledge{}, {"CTR10"}).findings.empty());
   }
 }
+
+TEST_CASE("a toolkit that wants cgroups has its fault where it is told not to use them") {
+  const auto found = [](const char* config) {
+    Facts facts = healthy("");
+    facts.container.kind = {};
+    using Packages = std::map<std::string, std::string>;
+    facts.container.engines.packages = Packages{{"nvidia-container-toolkit", "1.18.0"}};
+    facts.container.engines.toolkit_config = std::string(config);
+    return !diagnose(facts, Knowledge{}, {"CTR28"}).findings.empty();
+  };
+  CHECK(found("[nvidia-container-cli]\nno-cgroups=true\n"));
+  CHECK_FALSE(found("[nvidia-container-cli]\n#no-cgroups = true\n"));
+}
