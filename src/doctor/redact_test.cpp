@@ -163,6 +163,17 @@ TEST_CASE("variables of programs and schedulers are told where a rule asks for t
   CHECK(dropped.size() == 11);
 }
 
+TEST_CASE("of glibc's tunables only the one of executable stacks is told") {
+  std::set<std::string> dropped;
+  const auto told = [&](const char* value) {
+    return berth::doctor::redacted_environment({{"GLIBC_TUNABLES", value}}, dropped)
+        .at("GLIBC_TUNABLES");
+  };
+  CHECK(told("glibc.malloc.check=3:glibc.rtld.execstack=2:secret=hunter2") ==
+        "glibc.rtld.execstack=2");
+  CHECK(told("secret=hunter2").empty());
+}
+
 TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and hosts") {
   CHECK(redacted_file("/proc/cmdline",
                       "BOOT_IMAGE=/x rd.luks.key=abc ro nvidia-drm.modeset=1 ip=10.0.0.7\n") ==

@@ -412,10 +412,20 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
+/// Somebody has told glibc to do as before. Of a name that is there twice the last holds.
+bool allows_executable_stacks(Examination& look) {
+  const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
+  constexpr std::string_view kName = "glibc.rtld.execstack=";
+  std::string_view value;
+  for (const std::string_view one : split(tunables, ':'))
+    if (one.starts_with(kName)) value = one.substr(kName.size());
+  return value == "2";
+}
+
 /// From 2.41 on glibc's dlopen() makes no stack executable, and refuses what asks for one.
 void stack_refused(Examination& look) {
   const std::string libc = libc_of(look);
-  if (libc.empty() || is_older(libc, "2.41")) return;
+  if (libc.empty() || is_older(libc, "2.41") || allows_executable_stacks(look)) return;
   const auto* files = look.see_whole(look.facts.imports.executable_stacks);
   const auto file_of = [&](const std::string& package) {
     std::string path;

@@ -140,3 +140,20 @@ TEST_CASE("the file whose wish for such a stack is taken out is the package's ow
   facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
   CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
 }
+
+TEST_CASE("glibc that was told to allow executable stacks refuses none") {
+  const auto refused = [](const char* tunables) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {"ctranslate2", "4.5.0", "/venv/site/ctranslate2.dist-info", 1, {}, ""}};
+    facts.imports.libc = std::string("2.41");
+    facts.process.environment = Environment{{"GLIBC_TUNABLES", tunables}};
+    return !diagnose(facts, Knowledge{}, {"LIB13"}).findings.empty();
+  };
+  CHECK_FALSE(refused("glibc.rtld.execstack=2"));
+  CHECK_FALSE(refused("glibc.malloc.check=1:glibc.rtld.execstack=2"));
+  CHECK(refused("glibc.rtld.execstack=1"));
+  CHECK(refused("glibc.malloc.check=2"));
+  CHECK(refused("glibc.rtld.execstack=2:glibc.rtld.execstack=0"));
+}
