@@ -143,7 +143,7 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pairs/rows"))
     known.pairs.push_back({word(row, "package"), word(row, "v"), word(row, "with"),
                            word(row, "bad"), word(row, "good"), word(row, "what"), word(row, "use"),
-                           word(row, "source"), word(row, "same")});
+                           word(row, "source"), word(row, "same"), word(row, "unless")});
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
                            word(row, "use"), word(row, "with"), word(row, "source"),

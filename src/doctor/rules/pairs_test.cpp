@@ -157,3 +157,27 @@ TEST_CASE("glibc that was told to allow executable stacks refuses none") {
   CHECK(refused("glibc.malloc.check=2"));
   CHECK(refused("glibc.rtld.execstack=2:glibc.rtld.execstack=0"));
 }
+
+TEST_CASE("packages do not clash where a variable keeps them apart") {
+  const auto clash = [](const char* name, const char* version, const char* other,
+                        const char* its_version, const Environment& environment) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {name, version, std::string("/venv/site/") + name, 1, {}, ""},
+        {other, its_version, std::string("/venv/site/") + other, 1, {}, ""}};
+    facts.process.environment = environment;
+    return !diagnose(facts, Knowledge{}, {"FW25"}).findings.empty();
+  };
+  for (const char* name : {"tensorflow", "tensorflow-gpu"}) {
+    const char* variable = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION";
+    CHECK(clash(name, "2.9.1", "protobuf", "4.21.1", {}));
+    CHECK(clash(name, "2.9.1", "protobuf", "4.21.1", {{variable, "upb"}}));
+    CHECK_FALSE(clash(name, "2.9.1", "protobuf", "4.21.1", {{variable, "python"}}));
+  }
+  for (const char* name : {"flashinfer-cubin", "flashinfer-jit-cache"}) {
+    const char* variable = "FLASHINFER_DISABLE_VERSION_CHECK";
+    CHECK(clash(name, "0.6.1", "flashinfer-python", "0.5.3", {{variable, ""}}));
+    CHECK_FALSE(clash(name, "0.6.1", "flashinfer-python", "0.5.3", {{variable, "1"}}));
+  }
+}
