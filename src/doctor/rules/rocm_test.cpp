@@ -144,6 +144,14 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet") == "info");
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
   CHECK(kernel(110501, "6.18.1", "quiet").empty());
+  CHECK(kernel(110501, "6.17.9-300.fc43.x86_64", "quiet").empty());
+  // Ubuntu's kernels for new machines had it mended before others of that number.
+  CHECK(kernel(110501, "6.14.0-1018-oem", "quiet").empty());
+  CHECK(kernel(110501, "6.17.0-1020-oem", "quiet").empty());
+  CHECK(kernel(110501, "6.14.0-1017-oem", "quiet") == "info");
+  CHECK(kernel(110501, "6.11.0-1027-oem", "quiet") == "info");
+  CHECK(kernel(110501, "6.14.0-1018-gcp", "quiet") == "info");
+  CHECK(kernel(110501, "6.14.0-37-generic", "quiet") == "info");
 }
 
 TEST_CASE("for which GPUs an image was compiled is told by its variable, of its own PyTorch") {
