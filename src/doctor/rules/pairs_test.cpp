@@ -69,6 +69,8 @@ TEST_CASE(
   CHECK(wanted("dgl", "2.1.0", "torchdata", "0.9.0").empty());
   CHECK(wanted("tensorflow", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
   CHECK(wanted("tensorflow", "2.12.0", "protobuf", "4.21.1").empty());
+  CHECK(wanted("tensorflow-cpu", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
+  CHECK(wanted("tensorflow-intel", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
   CHECK(clashes("deepspeed", "0.12.2", "2.4.0+cu121") == 1);
   CHECK(clashes("deepspeed", "0.12.2", "2.3.1+cu121") == 0);
   CHECK(clashes("deepspeed", "0.7.3", "2.0.1+cu118") == 1);
