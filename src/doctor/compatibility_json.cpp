@@ -143,7 +143,7 @@ void read_packages(const json& document, Compatibility& known) {
   for (const json& row : at(document, "compat/pairs/rows"))
     known.pairs.push_back({word(row, "package"), word(row, "v"), word(row, "with"),
                            word(row, "bad"), word(row, "good"), word(row, "what"), word(row, "use"),
-                           word(row, "source"), word(row, "same")});
+                           word(row, "source"), word(row, "same"), word(row, "unless")});
   for (const json& row : at(document, "compat/opens/rows"))
     known.opens.push_back({word(row, "package"), word(row, "v"), words(row, "libs"),
                            word(row, "use"), word(row, "with"), word(row, "source"),
@@ -179,8 +179,8 @@ void read_packages(const json& document, Compatibility& known) {
         {word(row, "system"), word(row, "release"), word(row, "kernel"), word(row, "libc")});
   for (const json& row : at(document, "compat/amd_kernel_faults/rows"))
     known.amd_kernel_faults.push_back({words(row, "gfx"), word(row, "kernel"), word(row, "what"),
-                                       word(row, "set"), word(row, "source"),
-                                       is_true(row, "info")});
+                                       word(row, "set"), word(row, "source"), is_true(row, "info"),
+                                       word(row, "mended")});
   for (const json& row : at(document, "compat/system_packages/rows"))
     known.system_packages.push_back({word(row, "package"), word(row, "v"), word(row, "when"),
                                      word(row, "what"), word(row, "use"), word(row, "source")});

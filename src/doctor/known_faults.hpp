@@ -37,6 +37,7 @@ struct AmdKernelFault {
   std::vector<std::string> targets;
   std::string kernel, what, set, source;
   bool info = false;
+  std::string mended;  // "6.14.0-1018-oem": a distribution's build that has it no longer; ""
 };
 /// A package of the system's, and releases of it with a fault. `what` is a msgid; `when`: what else
 /// has to be so ("enroot", "no-cgroups"); `use`: a release that has it no longer.

@@ -10,9 +10,10 @@ namespace berth::doctor {
 /// Two packages of which some releases do not go together: `bad` ones of the other, all but the
 /// `good` ones, or all but one of the `same` number ("release", "minor"); none of them: what the
 /// first requires in its metadata, and refuses to do without. `what` is a msgid; `use`: what to
-/// install, "" follows from the rows.
+/// install, "" follows from the rows; `unless`: a variable that lets them go together,
+/// "NAME=VALUE", or "NAME" with any value.
 struct PackagePair {
-  std::string package, versions, with, bad, good, what, use, source, same;
+  std::string package, versions, with, bad, good, what, use, source, same, unless;
 };
 /// A package that nobody makes any more, and what has taken its place.
 struct Successor {

@@ -102,7 +102,10 @@ constexpr auto kTold = std::to_array<std::string_view>({"PATH",
                                                         "CONDA_ENVS_DIRS",
                                                         "CONDA_ROOT",
                                                         "FLAGS_check_nan_inf",
+                                                        "GLIBC_TUNABLES",
                                                         "FLAGS_fraction_of_gpu_memory_to_use",
+                                                        "FLASHINFER_DISABLE_VERSION_CHECK",
+                                                        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION",
                                                         "DOCKER_CONFIG",
                                                         "HF_HOME",
                                                         "MAMBA_ROOT_PREFIX",
@@ -287,7 +290,17 @@ bool is_asked(std::string_view name) {
          std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Of "name=value:name=value" the one that a rule asks for.
+std::string told_tunables(std::string_view value) {
+  std::string told;
+  for (const std::string_view one : split(value, ':'))
+    if (one.starts_with("glibc.rtld.execstack="))
+      told += (told.empty() ? "" : ":") + std::string(one.substr(0, one.find('=') + 2));
+  return told;
+}
+
 std::string told_value(std::string_view name, const std::string& value) {
+  if (name == "GLIBC_TUNABLES") return told_tunables(value);
   if (value.find("://") != std::string::npos ||
       (name.starts_with("OLLAMA_") && !is_plain_setting(value)) ||
       (name.ends_with("_DEVICE") && value.find('/') != std::string::npos))

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "doctor/knowledge.hpp"
 #include "doctor/told_names.hpp"
 
 using namespace berth::doctor;
@@ -176,6 +177,27 @@ TEST_CASE("variables of programs and schedulers are told where a rule asks for t
                             {"NCCL_SOCKET_IFNAME", "eth0"},
                             {"SLURM_NNODES", "2"}});
   CHECK(dropped.size() == 11);
+}
+
+TEST_CASE("of glibc's tunables only the one of executable stacks is told") {
+  std::set<std::string> dropped;
+  const auto told = [&](const char* value) {
+    return berth::doctor::redacted_environment({{"GLIBC_TUNABLES", value}}, dropped)
+        .at("GLIBC_TUNABLES");
+  };
+  CHECK(told("glibc.malloc.check=3:glibc.rtld.execstack=2:secret=hunter2") ==
+        "glibc.rtld.execstack=2");
+  CHECK(told("secret=hunter2").empty());
+}
+
+TEST_CASE("every variable that keeps packages from clashing is told") {
+  for (const auto& row : berth::doctor::Knowledge{}.compatibility().pairs) {
+    if (row.unless.empty()) continue;
+    const std::string name = row.unless.substr(0, row.unless.find('='));
+    CAPTURE(name);
+    std::set<std::string> dropped;
+    CHECK(berth::doctor::redacted_environment({{name, "1"}}, dropped) == Environment{{name, "1"}});
+  }
 }
 
 TEST_CASE("files of the machine tell what rules ask, and nobody's passwords and hosts") {

@@ -210,7 +210,7 @@ bool holds(Examination& look, const std::string& when) {
   const auto& engines = look.facts.container.engines;
   if (when.empty()) return true;
   if (when == "no-cgroups")
-    return engines.toolkit_config && contains(*engines.toolkit_config, "no-cgroups = true");
+    return engines.toolkit_config && toml_sets(*engines.toolkit_config, "no-cgroups", "true");
   return engines.packages && engines.packages->contains(when);
 }
 

@@ -474,15 +474,25 @@ TEST_CASE("a container library from before cgroup v2") {
 }
 
 TEST_CASE("a CDI spec serves each Podman that reads its format") {
+  using Pairs = std::vector<std::pair<const char*, const char*>>;
   for (const auto& [podman, format] :
-       std::vector<std::pair<const char*, const char*>>{{"4.9.3", "0.6.0"},
-                                                        {"5.1.0", "0.7.0"},
-                                                        {"5.5.0", "1.0.0"},
-                                                        {"5.9.1", "1.2.0"},
-                                                        {"4.9.3", ""}}) {
+       Pairs{{"4.9.3", "0.6.0"}, {"5.1.0", "0.7.0"}, {"5.5.0", "1.0.0"}, {"5.9.1", "1.2.0"}}) {
     CAPTURE(podman);
     Facts facts = healthy("");
     with_podman(facts, podman, format);
     CHECK(diagnose(facts, Knowledge{}, {"CTR10"}).findings.empty());
   }
+}
+
+TEST_CASE("a toolkit that wants cgroups has its fault where it is told not to use them") {
+  const auto found = [](const char* config) {
+    Facts facts = healthy("");
+    facts.container.kind = {};
+    using Packages = std::map<std::string, std::string>;
+    facts.container.engines.packages = Packages{{"nvidia-container-toolkit", "1.18.0"}};
+    facts.container.engines.toolkit_config = std::string(config);
+    return !diagnose(facts, Knowledge{}, {"CTR28"}).findings.empty();
+  };
+  CHECK(found("[nvidia-container-cli]\nno-cgroups=true\n"));
+  CHECK_FALSE(found("[nvidia-container-cli]\n#no-cgroups = true\n"));
 }

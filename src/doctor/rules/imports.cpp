@@ -412,12 +412,29 @@ std::string libc_of(Examination& look) {
   return "";
 }
 
+/// Somebody has told glibc to do as before. Of a name that is there twice the last holds.
+bool allows_executable_stacks(Examination& look) {
+  const std::string tunables = variable_or_empty(look, "GLIBC_TUNABLES");
+  constexpr std::string_view kName = "glibc.rtld.execstack=";
+  std::string_view value;
+  for (const std::string_view one : split(tunables, ':'))
+    if (one.starts_with(kName)) value = one.substr(kName.size());
+  return value == "2";
+}
+
 /// From 2.41 on glibc's dlopen() makes no stack executable, and refuses what asks for one.
 void stack_refused(Examination& look) {
   const std::string libc = libc_of(look);
-  if (libc.empty() || is_older(libc, "2.41")) return;
+  if (libc.empty() || is_older(libc, "2.41") || allows_executable_stacks(look)) return;
   const auto* files = look.see_whole(look.facts.imports.executable_stacks);
-  const auto tell = [&](const std::string& what, const std::string& where,
+  const auto file_of = [&](const std::string& package) {
+    std::string path;
+    if (files != nullptr)
+      for (const StackFile& one : *files)
+        if (path.empty() && one.package == package) path = one.file;
+    return path;
+  };
+  const auto tell = [&](const std::string& what, const std::string& where, const std::string& file,
                         const ExecutableStack* row) {
     Finding& finding = look.found(
         text("{} asks for a stack that may be executed, which glibc {} refuses: the import fails",
@@ -427,8 +444,8 @@ void stack_refused(Examination& look) {
     if (row != nullptr && !row->use.empty())
       finding.fix.push_back({install_command(look.facts.python, {row->use}),
                              text("a release that does not ask for it")});
-    if (files != nullptr && !files->empty())
-      finding.fix.push_back({"patchelf --clear-execstack " + pasted(files->front().file),
+    if (!file.empty())
+      finding.fix.push_back({"patchelf --clear-execstack " + pasted(file),
                              text("takes the wish out of the file; it is wanted by mistake")});
     if (finding.fix.empty())
       finding.fix.push_back({"", text("take a newer release; or a system or image with an older C "
@@ -444,14 +461,15 @@ void stack_refused(Examination& look) {
       continue;
     // Its own files are here, and none of them does: somebody has mended that.
     const auto& codes = look.facts.imports.codes.value_or({});
-    if (files != nullptr && files->empty() &&
+    const std::string file = file_of(row.package);
+    if (files != nullptr && file.empty() &&
         std::any_of(codes.begin(), codes.end(),
                     [&](const PackageCode& code) { return code.package == row.package; }))
       continue;
-    return tell(named(*one), one->path, &row);
+    return tell(named(*one), one->path, file, &row);
   }
   if (files != nullptr && !files->empty())
-    tell(files->front().package, files->front().file, nullptr);
+    tell(files->front().package, files->front().file, files->front().file, nullptr);
 }
 
 constexpr auto kRules = std::to_array<Rule>({

@@ -274,10 +274,33 @@ void add_newer_rocm_wheel(Examination& look, Finding& finding) {
        text("AMD has wheels for one target each: https://github.com/ROCm/TheRock, RELEASES.md")});
 }
 
-/// AMD's images say in a variable for what their PyTorch was compiled.
+/// Code for a whole family, by the names that LLVM has for such.
+bool serves_family(std::string_view target, const std::string& gfx) {
+  constexpr auto kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"gfx9-generic", " gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c "},
+       {"gfx9-4-generic", " gfx940 gfx941 gfx942 gfx950 "},
+       {"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},
+       {"gfx10-3-generic", " gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
+       {"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
+       {"gfx12-generic", " gfx1200 gfx1201 "}});
+  return std::any_of(kFamilies.begin(), kFamilies.end(), [&](const auto& one) {
+    return one.first == target && contains(one.second, " " + gfx + " ");
+  });
+}
+
+/// A PyTorch that came with an image of AMD's, as far as its version and its place tell.
+bool is_of_an_image(const TorchBuild& torch) {
+  const std::string_view tag = local_part(torch.version);
+  return (tag.starts_with("rocm") || tag.starts_with("git")) &&
+         (torch.path.starts_with("/opt/") || torch.path.starts_with("/usr/"));
+}
+
+/// AMD's images say in a variable for what their PyTorch was compiled; in them, and elsewhere, it
+/// is also what extensions shall be compiled for.
 void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) {
   const std::string list = variable_or_empty(look, "PYTORCH_ROCM_ARCH");
-  if (list.empty() || container_kind(look).empty()) return;
+  const TorchBuild& torch = *look.facts.python.torch;
+  if (list.empty() || container_kind(look).empty() || !is_of_an_image(torch)) return;
   std::vector<std::string> targets;
   for (std::size_t at = 0; at < list.size();) {
     const std::size_t end = std::min(list.find_first_of("; ,", at), list.size());
@@ -287,11 +310,14 @@ void image_without_target(Examination& look, const std::vector<KfdNode>& nodes) 
     at = end + 1;
   }
   for (const KfdNode& node : nodes)
-    if (std::find(targets.begin(), targets.end(), node.gfx()) != targets.end()) return;
+    for (const std::string& target : targets)
+      if (target == node.gfx() || serves_family(target, node.gfx())) return;
   const KfdNode& node = nodes.front();
-  const TorchBuild& torch = *look.facts.python.torch;
-  Finding& finding = look.found(
-      text("PyTorch {} has no code for {}, the GPU that is here", torch.version, node.gfx()));
+  Finding& finding =
+      look.found(text("PyTorch {} may have no code for {}, the GPU that is here: the variable of "
+                      "its image does not name it",
+                      torch.version, node.gfx()));
+  finding.severity = Severity::kWarning;
   finding.evidence = {torch.path, shown_variable(look, "PYTORCH_ROCM_ARCH")};
   const Relative relative = relative_of(node, targets);
   if (relative.is_alike) add_override(finding, relative);

@@ -8,6 +8,7 @@
 #include "doctor/read/python_text.hpp"
 #include "doctor/rules/gpus.hpp"
 #include "doctor/rules/sight.hpp"
+#include "doctor/rules/which_gpus.hpp"
 #include "doctor/version.hpp"
 
 namespace berth::doctor {
@@ -59,6 +60,14 @@ bool is_clash(const PackagePair& row, const Distribution& one, const Distributio
   return !unmet_need(one, other).empty();
 }
 
+/// By a variable, the way out that the package itself offers.
+bool is_kept_apart(Examination& look, const PackagePair& row) {
+  if (row.unless.empty()) return false;
+  const std::size_t equals = row.unless.find('=');
+  const std::string value = variable_or_empty(look, row.unless.substr(0, equals).c_str());
+  return equals == std::string::npos ? !value.empty() : value == row.unless.substr(equals + 1);
+}
+
 /// What to install: as the row says; the release of the package whose row has this other one; what
 /// the package itself asks for. A PyTorch stays as it is, and pip finds what goes with it.
 std::vector<std::string> wanted_of(Examination& look, const PackagePair& row,
@@ -89,7 +98,7 @@ void wrong_pairs(Examination& look) {
     const Distribution *one = look.see(package), *other = look.see(partner);
     if (one == nullptr || other == nullptr || look.facts.python.conda.is_unreadable() ||
         is_condas(look, row.package) || is_condas(look, row.with) || !is_clash(row, *one, *other) ||
-        std::find(told.begin(), told.end(), one->name) != told.end())
+        std::find(told.begin(), told.end(), one->name) != told.end() || is_kept_apart(look, row))
       continue;
     // NVIDIA's is built against whatever lies beside it in its images.
     if ((is_distributions(*one) && is_distributions(*other)) ||

@@ -80,6 +80,8 @@ TEST_CASE(
   CHECK(wanted("dgl", "2.1.0", "torchdata", "0.9.0").empty());
   CHECK(wanted("tensorflow", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
   CHECK(wanted("tensorflow", "2.12.0", "protobuf", "4.21.1").empty());
+  CHECK(wanted("tensorflow-cpu", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
+  CHECK(wanted("tensorflow-intel", "2.9.1", "protobuf", "4.21.1") == "'protobuf<4'");
   CHECK(clashes("deepspeed", "0.12.2", "2.4.0+cu121") == 1);
   CHECK(clashes("deepspeed", "0.12.2", "2.3.1+cu121") == 0);
   CHECK(clashes("deepspeed", "0.7.3", "2.0.1+cu118") == 1);
@@ -129,4 +131,66 @@ TEST_CASE("glibc refuses executable stacks from 2.41 on, whichever file says whi
   const auto findings = diagnose(facts, Knowledge{}, {"LIB13"}).findings;
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].fix.at(0).command == "patchelf --clear-execstack /venv/site/mine/_C.so");
+}
+
+TEST_CASE("the file whose wish for such a stack is taken out is the package's own") {
+  Facts facts = tests::workstation("580.95.05", "13.0");
+  facts.python.conda = std::vector<CondaPackage>{};
+  facts.python.distributions = std::vector<Distribution>{
+      {"ctranslate2", "4.5.0", "/venv/site/ctranslate2.dist-info", 1, {}, ""}};
+  facts.imports.libc = std::string("2.41");
+  const auto last_fix = [&] {
+    const auto findings = diagnose(facts, Knowledge{}, {"LIB13"}).findings;
+    return findings.size() == 1 ? findings[0].fix.back().command : "";
+  };
+  const StackFile other{"mine", "/venv/site/mine/_C.so"};
+  facts.imports.executable_stacks = std::vector<StackFile>{
+      other, {"ctranslate2", "/venv/site/ctranslate2.libs/libctranslate2.so.4"}};
+  CHECK(last_fix() == "patchelf --clear-execstack /venv/site/ctranslate2.libs/libctranslate2.so.4");
+  facts.imports.executable_stacks = std::vector<StackFile>{other};
+  CHECK(last_fix().ends_with("'ctranslate2>=4.6'"));
+  // Its own files are here, and mended: what is left is the other one.
+  facts.imports.codes = std::vector<PackageCode>{{"ctranslate2", "/venv/site/ct2.so", {}, ""}};
+  CHECK(last_fix() == "patchelf --clear-execstack /venv/site/mine/_C.so");
+}
+
+TEST_CASE("glibc that was told to allow executable stacks refuses none") {
+  const auto refused = [](const char* tunables) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {"ctranslate2", "4.5.0", "/venv/site/ctranslate2.dist-info", 1, {}, ""}};
+    facts.imports.libc = std::string("2.41");
+    facts.process.environment = Environment{{"GLIBC_TUNABLES", tunables}};
+    return !diagnose(facts, Knowledge{}, {"LIB13"}).findings.empty();
+  };
+  CHECK_FALSE(refused("glibc.rtld.execstack=2"));
+  CHECK_FALSE(refused("glibc.malloc.check=1:glibc.rtld.execstack=2"));
+  CHECK(refused("glibc.rtld.execstack=1"));
+  CHECK(refused("glibc.malloc.check=2"));
+  CHECK(refused("glibc.rtld.execstack=2:glibc.rtld.execstack=0"));
+}
+
+TEST_CASE("packages do not clash where a variable keeps them apart") {
+  const auto clash = [](const char* name, const char* version, const char* other,
+                        const char* its_version, const Environment& environment) {
+    Facts facts = tests::workstation("580.95.05", "13.0");
+    facts.python.conda = std::vector<CondaPackage>{};
+    facts.python.distributions = std::vector<Distribution>{
+        {name, version, std::string("/venv/site/") + name, 1, {}, ""},
+        {other, its_version, std::string("/venv/site/") + other, 1, {}, ""}};
+    facts.process.environment = environment;
+    return !diagnose(facts, Knowledge{}, {"FW25"}).findings.empty();
+  };
+  for (const char* name : {"tensorflow", "tensorflow-gpu"}) {
+    const char* variable = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION";
+    CHECK(clash(name, "2.9.1", "protobuf", "4.21.1", {}));
+    CHECK(clash(name, "2.9.1", "protobuf", "4.21.1", {{variable, "upb"}}));
+    CHECK_FALSE(clash(name, "2.9.1", "protobuf", "4.21.1", {{variable, "python"}}));
+  }
+  for (const char* name : {"flashinfer-cubin", "flashinfer-jit-cache"}) {
+    const char* variable = "FLASHINFER_DISABLE_VERSION_CHECK";
+    CHECK(clash(name, "0.6.1", "flashinfer-python", "0.5.3", {{variable, ""}}));
+    CHECK_FALSE(clash(name, "0.6.1", "flashinfer-python", "0.5.3", {{variable, "1"}}));
+  }
 }

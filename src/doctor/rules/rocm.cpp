@@ -106,6 +106,14 @@ void half_of_memory(Examination& look) {
   }
 }
 
+/// "6.14.0-1020-oem" is no older than "6.14.0-1018-oem", of the same distribution's kind.
+bool is_mended(std::string_view kernel, std::string_view mended) {
+  const auto one = split(kernel, '-'), first = split(mended, '-');
+  return one.size() == 3 && first.size() == 3 && one[2] == first[2] &&
+         !is_older(one[0], first[0]) &&
+         to_number(one[1]).value_or(0) >= to_number(first[1]).value_or(0);
+}
+
 /// Releases of the kernel whose amdgpu has a fault with a GPU; AMD's own driver is another.
 void bad_kernel(Examination& look) {
   const auto* nodes = look.see(look.facts.rocm.nodes);
@@ -117,7 +125,8 @@ void bad_kernel(Examination& look) {
   for (const AmdKernelFault& row : look.knowledge.compatibility().amd_kernel_faults)
     for (const KfdNode& node : *nodes) {
       const std::string word = row.set.substr(row.set.find('.') + 1);
-      if (!in_range(*kernel, row.kernel) || (!word.empty() && contains(set, word)) ||
+      if (!in_range(*kernel, row.kernel) || is_mended(*kernel, row.mended) ||
+          (!word.empty() && contains(set, word)) ||
           std::find(row.targets.begin(), row.targets.end(), node.gfx()) == row.targets.end())
         continue;
       Finding& finding = look.found(text("the kernel {} has a known fault with {}: {}", *kernel,

@@ -144,4 +144,49 @@ TEST_CASE("a kernel whose amdgpu has a fault with this GPU is named, unless a wo
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet") == "info");
   CHECK(kernel(110501, "6.17.8-300.fc43.x86_64", "quiet amdgpu.cwsr_enable=0").empty());
   CHECK(kernel(110501, "6.18.1", "quiet").empty());
+  CHECK(kernel(110501, "6.17.9-300.fc43.x86_64", "quiet").empty());
+  // Ubuntu's kernels for new machines had it mended before others of that number.
+  CHECK(kernel(110501, "6.14.0-1018-oem", "quiet").empty());
+  CHECK(kernel(110501, "6.17.0-1020-oem", "quiet").empty());
+  CHECK(kernel(110501, "6.14.0-1017-oem", "quiet") == "info");
+  CHECK(kernel(110501, "6.11.0-1027-oem", "quiet") == "info");
+  CHECK(kernel(110501, "6.14.0-1018-gcp", "quiet") == "info");
+  CHECK(kernel(110501, "6.14.0-37-generic", "quiet") == "info");
+}
+
+TEST_CASE("for which GPUs an image was compiled is told by its variable, of its own PyTorch") {
+  const auto told = [](unsigned target, const char* targets, const char* version,
+                       const char* folder) {
+    Facts facts = strix_halo();
+    facts.container.kind = std::string("docker");
+    facts.rocm.nodes = std::vector{KfdNode{"1", "0000:03:00.0", target, false}};
+    facts.process.environment = Environment{{"PYTORCH_ROCM_ARCH", targets}};
+    TorchBuild torch;
+    torch.path = std::string(folder) + "/torch/version.py";
+    torch.version = version, torch.hip = std::string("7.0");
+    facts.python.torch = torch;
+    return said(other_platform_rules(), facts, "AMD02");
+  };
+  constexpr const char *kGit = "2.8.0+gitba56102", *kOpt = "/opt/venv/lib/site-packages";
+  CHECK(told(110002, "gfx942;gfx1100", kGit, kOpt) == "warning");
+  CHECK(told(110002, "gfx942;gfx1102", kGit, kOpt).empty());
+  CHECK(told(110002, "gfx1100", "2.9.1+rocm7.1.1.lw.git351ff442",
+             "/usr/local/lib/python3.12/dist-packages") == "warning");
+  // Somebody's own, beside which the variable is for extensions.
+  CHECK(told(110002, "gfx942", kGit, "/home/ada/venv/lib/site-packages").empty());
+  CHECK(told(110002, "gfx942", "2.8.0a0", kOpt).empty());
+  // One of a family's code serves all of it.
+  for (const auto& [target, family, other] :
+       {std::tuple(90012U, "gfx9-generic", "gfx9-4-generic"),
+        std::tuple(90500U, "gfx9-4-generic", "gfx9-generic"),
+        std::tuple(100103U, "gfx10-1-generic", "gfx10-3-generic"),
+        std::tuple(100306U, "gfx10-3-generic", "gfx10-1-generic"),
+        std::tuple(110002U, "gfx11-generic", "gfx12-generic"),
+        std::tuple(110503U, "gfx11-generic", "gfx12-generic"),
+        std::tuple(120001U, "gfx12-generic", "gfx11-generic")}) {
+    CAPTURE(target);
+    CHECK(told(target, family, kGit, kOpt).empty());
+    CHECK(told(target, other, kGit, kOpt) == "warning");
+  }
+  CHECK(told(90010, "gfx9-generic", kGit, kOpt) == "warning");
 }
