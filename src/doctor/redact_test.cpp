@@ -366,7 +366,7 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
     const Environment one = berth::doctor::redacted_environment({{name, value}}, dropped);
     return one.contains(name) ? one.at(name) : "left out";
   };
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+  for (const auto& one : std::initializer_list<std::pair<const char*, const char*>>{
            {"NCCL_X", "gpu8:1234"},
            {"NCCL_TOPO", "gpu8"},
            {"NCCL_FOO", "fe80::dead:beef"},
@@ -380,10 +380,10 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
            {"XLA_FLAGS", "-DKEY=TOKEN"},
            {"NVCC_PREPEND_FLAGS", "-I//fs.corp/x"},
            {"NVCC_APPEND_FLAGS", "-DKEY=TOKEN"}})
-    CHECK_MESSAGE(told(name, value) == "…", name);
+    CHECK_MESSAGE(told(one.first, one.second) == "…", one.first);
   CHECK(told("NVCC_PREPEND_FLAGS", "-ccbin /opt/mine/g++ -DKEY=TOKEN") == "-ccbin …");
   CHECK(told("NVCC_APPEND_FLAGS", "").empty());
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+  for (const auto& one : std::initializer_list<std::pair<const char*, const char*>>{
            {"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1"},
            {"NCCL_ALGO", "Ring,Tree"},
            {"NCCL_PROTO", "^LL128"},
@@ -402,5 +402,5 @@ TEST_CASE("values of variables have no host with a port, no address with colons,
            {"PATH", "/opt/python@3.12/bin:/usr/bin"},
            {"CONDA_DEFAULT_ENV", "torch.dev"},
            {"XLA_FLAGS", "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}})
-    CHECK_MESSAGE(told(name, value) == value, name);
+    CHECK_MESSAGE(told(one.first, one.second) == one.second, one.first);
 }

@@ -284,7 +284,9 @@ Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) 
 void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFacts& facts) {
   const std::string version = python.version.value_or("");
   const auto there = [&](const std::string& folder) { return tree.exists(python.base + folder); };
-  if (version.empty() || python.base.empty() ||
+  // Where a virtual environment's Python has its own files stands in there.
+  const auto settings = tree.read(python.prefix + "/pyvenv.cfg");
+  if (version.empty() || python.base.empty() || settings.is_unreadable() ||
       !(there("/lib/python" + version) || there("/lib64/python" + version) ||
         there("/local/lib/python" + version) ||  // where Debian's pip installs
         there("/include"))) {
@@ -293,7 +295,8 @@ void read_python_header(const Tree& tree, const PythonFacts& python, ToolchainFa
   }
   const std::string base = python.base == "/" ? "" : python.base;
   facts.python_header = base + "/include/python" + version + "/Python.h";
-  facts.has_python_header = tree.exists(*facts.python_header);
+  const auto header = tree.node(*facts.python_header);
+  facts.has_python_header = header.is_unreadable() ? Fact<bool>(header.why()) : header.has_value();
 }
 
 /// As `ldconfig -p` lists them; without a cache (a bundle) what it would put there.

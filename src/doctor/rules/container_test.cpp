@@ -477,7 +477,8 @@ TEST_CASE("a CDI spec serves each Podman that reads its format") {
   using Pairs = std::vector<std::pair<const char*, const char*>>;
   for (const auto& [podman, format] :
        Pairs{{"4.9.3", "0.6.0"}, {"5.1.0", "0.7.0"}, {"5.5.0", "1.0.0"}, {"5.9.1", "1.2.0"}}) {
-    CAPTURE(podman);
+    const auto shown = podman;  // clang cannot capture bindings
+    CAPTURE(shown);
     Facts facts = healthy("");
     with_podman(facts, podman, format);
     CHECK(diagnose(facts, Knowledge{}, {"CTR10"}).findings.empty());

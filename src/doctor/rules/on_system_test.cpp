@@ -111,7 +111,8 @@ TEST_CASE("a word for the kernel is added by the means of the system that was lo
   for (const auto& [id, words] :
        {std::pair("fedora", "grubby --update-kernel=ALL --args='iommu=pt'"),
         std::pair("pop", "kernelstub -a 'iommu=pt'"), std::pair("arch", "grub-mkconfig")}) {
-    CAPTURE(id);
+    const auto shown = id;  // clang cannot capture bindings
+    CAPTURE(shown);
     facts.machine.system = OsRelease{id, {}, "41", "Linux", false};
     const auto found = diagnose(facts, Knowledge{}, {"HW12"}).findings;
     REQUIRE(found.size() == 1);

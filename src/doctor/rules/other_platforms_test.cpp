@@ -382,7 +382,8 @@ TEST_CASE("a PyTorch for XPU is as new as the GPU") {
   torch.xpu = std::string("20250000");
   for (const auto& [version, is_old] :
        {std::pair{"2.6.0+xpu", true}, {"2.9.1+xpu", true}, {"2.10.0+xpu", false}}) {
-    CAPTURE(version);
+    const auto shown = version;  // clang cannot capture bindings
+    CAPTURE(shown);
     torch.version = version;
     facts.python.torch = torch;
     CHECK(diagnose(facts, Knowledge{}, {"FW03"}).findings.size() == (is_old ? 1 : 0));

@@ -69,7 +69,10 @@ void stuck_holders(Examination& look) {
 
 void memory_held(Examination& look) {
   // From inside of a container or WSL the others' processes are not seen, so they hold nothing.
-  if (look.facts.machine.in_container || look.facts.machine.is_wsl) return;
+  const auto& kind = look.facts.container.kind;
+  if (look.see(kind) != nullptr || kind.is_unreadable() || look.facts.machine.in_container ||
+      look.facts.machine.is_wsl)
+    return;
   for (const GpuAnswer& gpu : answers(look)) {
     const auto* used = look.see(gpu.memory_used_bytes);
     const auto* named = look.see(gpu.processes_memory_bytes);
