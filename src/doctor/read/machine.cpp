@@ -160,7 +160,9 @@ Fact<std::vector<std::string>> read_locked_out(const Tree& tree) {
 /// NAME="value" lines, as a shell would read them.
 Fact<OsRelease> read_system(const Tree& tree) {
   auto text = tree.read("/etc/os-release");
-  if (!text) text = tree.read("/usr/lib/os-release");
+  if (!text)
+    if (auto other = tree.read("/usr/lib/os-release"); other || text.is_absent())
+      text = std::move(other);
   return text.map([&](const std::string& all) {
     OsRelease system;
     for (const std::string_view line : split(all, '\n')) {

@@ -274,8 +274,13 @@ Fact<std::string> cache_without_exec(const Tree& tree, const Fact<Environment>& 
 
 Fact<bool> any_compiler(const Tree& tree, const Fact<Environment>& environment) {
   if (!variable(environment, "CC").empty()) return true;
-  for (const char* name : {"gcc", "clang", "cc"})
+  const std::string path = variable(environment, "PATH");
+  for (const char* name : {"gcc", "clang", "cc"}) {
     if (!program(tree, environment, name).empty()) return true;
+    for (const std::string_view folder : split(path, ':'))
+      if (const auto file = tree.node(std::string(folder) + "/" + name); file.is_unreadable())
+        return file.why();
+  }
   // Where no program was recorded, none is missed.
   if (tree.exists("/bin/sh") || tree.exists("/usr/bin/env")) return false;
   return Unreadable{"gcc", 0};

@@ -163,7 +163,7 @@ void cudnn_of_wheel(Examination& look, const CudaLibrary& core, const Compatibil
   for (const std::string& name : missing)
     if (const CudaLibrary* other = foreign(all, name, core.folder))
       elsewhere.push_back(told(*other));
-  if (elsewhere.empty() && !missing.empty() && record.is_unreadable()) return;
+  if (!missing.empty() && record.is_unreadable()) return;
   // A folder in LD_LIBRARY_PATH comes before the wheel's own, for all but the first library.
   const CudaLibrary* first = foreign(all, core.name, core.folder);
   const bool overridden = first != nullptr && first->from == From::kVariable;
